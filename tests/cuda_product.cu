@@ -89,7 +89,7 @@ static void check_product(struct runtime *rt, const std::string &name, int rows,
         x = noise(&key);
     const struct tile_product p = {rows, columns, depth, upload(rt, a.bits), upload(rt, b.bits), a_stride, b_stride};
     float *to = runtime_alloc<float>(rt, (size_t)(rows * columns)), *sides = runtime_alloc<float>(rt, (size_t)rows);
-    const size_t bytes = product_shared<T>::BYTES;
+    const size_t bytes = std::min((size_t)product_shared<T>::MOST, runtime_shared_most());
     runtime_allow_shared(rt, multiply<A, B, T>, bytes);
     runtime_launch(rt, multiply<A, B, T>, {dim3(3), dim3(T::THREADS), bytes, false}, p, (const float *)upload(rt, bias),
                    to, sides);
@@ -335,6 +335,7 @@ int main(void)
     check_team<64, false>(rt, "a team's warps, width 64");
     check_team<32, false>(rt, "a team's warps, width 32");
     check_orders<plain_tile>(rt, "plain");
+    check_orders<wide_tile>(rt, "wide");
     check_orders<warps_tile>(rt, "by warps");
     check_orders<below_tile>(rt, "groups below");
     check_orders<beside_tile>(rt, "groups beside");

@@ -54,6 +54,7 @@ static inline std::vector<double> losses_of(struct network &n)
         stop("create", rt->error.text);
     struct transformer_net *net = transformer_net_of(created);
     runtime_copy_to(rt, net->view.windows, n.tokens.data(), (size_t)n.samples * (size_t)(n.shape.context + 1));
+    transformer_ready(net, 0, 1);
     net->learn(net, 0, 1);
     const std::vector<double> losses = download(rt, net->view.losses, (size_t)net->view.rows);
     transformer_bf16.free(created);

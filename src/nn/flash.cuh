@@ -25,11 +25,19 @@ template <int HEAD> struct flash_sheet {
     };
 };
 
+/* What the two numbers of each of some queries come from, four lanes to a query: its logarithm, and its output times
+ * that one's gradient; zeros beyond the sequence. Kept while the first tiles are asked for. */
+template <int HEAD, int ROWS> struct flash_marking {
+    enum { PART = HEAD / 4, EACH = FLASH_THREADS / 4, TIMES = ROWS / EACH };
+    uint4 out[TIMES][PART / 8], dout[TIMES][PART / 8];
+    float log[TIMES];
+};
+
 /* A head in the works. */
 template <int HEAD> struct flash {
     typedef flash_sheet<HEAD> sheet;
     enum { TILES = HEAD / 16 };
-    const struct attended<struct bf16> &a;
+    const struct attended<struct bf16> a;
     uint32_t wide, width, at; /* numbers of a row of qkv and of out; where the head begins in them */
     int head, row;            /* row: the first of the block's */
     uint32_t shared;
@@ -127,30 +135,44 @@ template <int HEAD> struct flash {
             }
         }
     }
-    /* Two numbers of each of some queries: its logarithm, and its output times that one's gradient; zeros beyond the
-     * sequence. Four lanes to a query. */
-    __device__ __forceinline__ void mark(uint32_t to, int first, int rows) const
+    /* Asks for what yields the two numbers of ROWS queries from `first`. */
+    template <int ROWS> __device__ __forceinline__ void ask(struct flash_marking<HEAD, ROWS> &m, int first) const
     {
-        enum { PART = HEAD / 4 };
-#pragma unroll 2 /* both on their way at once */
-        for (int r = (int)threadIdx.x / 4; r < rows; r += FLASH_THREADS / 4) {
-            const int query = first + r;
+#pragma unroll
+        for (int i = 0; i < m.TIMES; i++) {
+            const int query = first + (int)threadIdx.x / 4 + i * m.EACH;
+            if (query >= a.length)
+                continue;
+            const uint32_t place = (uint32_t)query * width + at + (uint32_t)((int)threadIdx.x % 4 * m.PART);
+            m.log[i] = a.logs[(size_t)query * (size_t)a.heads + (size_t)head];
+#pragma unroll
+            for (int d = 0; d < m.PART / 8; d++) {
+                m.out[i][d] = reinterpret_cast<const uint4 *>(a.out + place)[d];
+                m.dout[i][d] = reinterpret_cast<const uint4 *>(a.dout + place)[d];
+            }
+        }
+    }
+    template <int ROWS>
+    __device__ __forceinline__ void mark(uint32_t to, const struct flash_marking<HEAD, ROWS> &m) const
+    {
+#pragma unroll
+        for (int i = 0; i < m.TIMES; i++) {
             float sum = 0;
-            if (query < a.length) {
-                const uint32_t place = (uint32_t)query * width + at + (uint32_t)((int)threadIdx.x % 4 * PART);
 #pragma unroll
-                for (int d = 0; d < PART; d += 8) {
-                    const struct few<8> x = few_at<8>(a.out + place + d), y = few_at<8>(a.dout + place + d);
+            for (int d = 0; d < m.PART / 8; d++) {
+                const uint32_t x[4] = {m.out[i][d].x, m.out[i][d].y, m.out[i][d].z, m.out[i][d].w},
+                               y[4] = {m.dout[i][d].x, m.dout[i][d].y, m.dout[i][d].z, m.dout[i][d].w};
 #pragma unroll
-                    for (int e = 0; e < 8; e++)
-                        sum = fmaf(x.v[e], y.v[e], sum);
+                for (int e = 0; e < 4; e++) {
+                    sum = fmaf(bf16_lo(x[e]), bf16_lo(y[e]), sum);
+                    sum = fmaf(bf16_hi(x[e]), bf16_hi(y[e]), sum);
                 }
             }
             sum += exchange(sum, 1);
             sum += exchange(sum, 2);
-            const float log = query < a.length ? a.logs[(size_t)query * (size_t)a.heads + (size_t)head] : 0.0f;
             if (threadIdx.x % 4 == 0)
-                store_shared_64(to + (uint32_t)(8 * r), __float_as_uint(log), __float_as_uint(sum));
+                store_shared_64(to + (uint32_t)(8 * ((int)threadIdx.x / 4 + i * m.EACH)), __float_as_uint(m.log[i]),
+                                __float_as_uint(sum));
         }
     }
 };
@@ -257,19 +279,19 @@ template <int HEAD>
 DEVICE void flash_forward(const struct attended<struct bf16> &a, int head, int part, uint32_t shared)
 {
     const struct flash<HEAD> w(a, head, part, shared);
-    const int last = w.row + FLASH_ROWS < a.length ? w.row + FLASH_ROWS : a.length;
+    const int last = w.row + FLASH_ROWS < w.a.length ? w.row + FLASH_ROWS : w.a.length;
     flash_sums<HEAD> sums = {{}, {-INFINITY, -INFINITY}, {0, 0}};
     uint32_t q[HEAD / 16][4];
     const auto fetch = [&](int turn) {
         const int begin = turn * FLASH_OTHERS;
         if (begin < last) {
-            w.fetch(w.others(1, turn, 0), a.qkv + w.width, w.wide, begin, FLASH_OTHERS);
-            w.fetch(w.others(1, turn, 1), a.qkv + 2 * w.width, w.wide, begin, FLASH_OTHERS);
+            w.fetch(w.others(1, turn, 0), w.a.qkv + w.width, w.wide, begin, FLASH_OTHERS);
+            w.fetch(w.others(1, turn, 1), w.a.qkv + 2 * w.width, w.wide, begin, FLASH_OTHERS);
         }
         copy_commit();
     };
     __syncthreads();
-    w.fetch(shared, a.qkv, w.wide, w.row, FLASH_ROWS);
+    w.fetch(shared, w.a.qkv, w.wide, w.row, FLASH_ROWS);
     fetch(0);
 #pragma unroll 1
     for (int turn = 0; turn * FLASH_OTHERS < last; turn++) {
@@ -280,7 +302,7 @@ DEVICE void flash_forward(const struct attended<struct bf16> &a, int head, int p
             w.load(q, w.own_sheet(0));
         const int begin = turn * FLASH_OTHERS;
         const uint32_t keys = w.others(1, turn, 0), values = w.others(1, turn, 1);
-        if (w.own() < a.length && begin <= w.own())
+        if (w.own() < w.a.length && begin <= w.own())
             flash_tile(w, sums, q, begin, keys, values);
         __syncthreads();
     }
@@ -292,11 +314,11 @@ DEVICE void flash_forward(const struct attended<struct bf16> &a, int head, int p
         total += exchange(total, 2);
         times[r] = 1 / total;
         const int query = w.own() + flash_row(2 * r);
-        if (threadIdx.x % 4 == 0 && query < a.length)
-            a.logs[(size_t)query * (size_t)a.heads + (size_t)head] = sums.top[r] * (flash_scale<HEAD>() * FLASH_LOG2E) +
-                                                                     log2f(total);
+        if (threadIdx.x % 4 == 0 && query < w.a.length)
+            w.a.logs[(size_t)query * (size_t)w.a.heads + (size_t)head] =
+                sums.top[r] * (flash_scale<HEAD>() * FLASH_LOG2E) + log2f(total);
     }
-    w.store(a.out, w.width, sums.out, times);
+    w.store(w.a.out, w.width, sums.out, times);
 }
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
@@ -359,22 +381,24 @@ DEVICE void flash_backward_queries(const struct attended<struct bf16> &a, int he
 {
     typedef flash_sheet<HEAD> sheet;
     const struct flash<HEAD> w(a, head, part, shared);
-    const int last = w.row + FLASH_ROWS < a.length ? w.row + FLASH_ROWS : a.length;
+    const int last = w.row + FLASH_ROWS < w.a.length ? w.row + FLASH_ROWS : w.a.length;
     const uint32_t marks = shared + sheet::MARKS;
     flash_queries<HEAD> own = {};
+    flash_marking<HEAD, FLASH_ROWS> marking = {};
     const auto fetch = [&](int turn) {
         const int begin = turn * FLASH_OTHERS;
         if (begin < last) {
-            w.fetch(w.others(2, turn, 0), a.qkv + w.width, w.wide, begin, FLASH_OTHERS);
-            w.fetch(w.others(2, turn, 1), a.qkv + 2 * w.width, w.wide, begin, FLASH_OTHERS);
+            w.fetch(w.others(2, turn, 0), w.a.qkv + w.width, w.wide, begin, FLASH_OTHERS);
+            w.fetch(w.others(2, turn, 1), w.a.qkv + 2 * w.width, w.wide, begin, FLASH_OTHERS);
         }
         copy_commit();
     };
     __syncthreads();
-    w.fetch(shared, a.qkv, w.wide, w.row, FLASH_ROWS);
-    w.fetch(shared + sheet::OWN, a.dout, w.width, w.row, FLASH_ROWS);
+    w.ask(marking, w.row);
+    w.fetch(shared, w.a.qkv, w.wide, w.row, FLASH_ROWS);
+    w.fetch(shared + sheet::OWN, w.a.dout, w.width, w.row, FLASH_ROWS);
     fetch(0);
-    w.mark(marks, w.row, FLASH_ROWS);
+    w.mark(marks, marking);
 #pragma unroll 1
     for (int turn = 0; turn * FLASH_OTHERS < last; turn++) {
         fetch(turn + 1);
@@ -387,7 +411,7 @@ DEVICE void flash_backward_queries(const struct attended<struct bf16> &a, int he
                 own.own[r] = flash_marked(marks + (uint32_t)(8 * (w.own() - w.row + flash_row(2 * r))));
         }
 #pragma unroll 1
-        for (int n = 0; n < FLASH_OTHERS && w.own() < a.length; n += FLASH_STEP) {
+        for (int n = 0; n < FLASH_OTHERS && w.own() < w.a.length; n += FLASH_STEP) {
             const int key = turn * FLASH_OTHERS + n;
             const uint32_t down = (uint32_t)(n * sheet::PITCH);
             if (key > w.own())
@@ -398,7 +422,7 @@ DEVICE void flash_backward_queries(const struct attended<struct bf16> &a, int he
     }
     copy_wait<0>();
     const float times[2] = {flash_scale<HEAD>(), flash_scale<HEAD>()};
-    w.store(a.dqkv, w.wide, own.dq, times);
+    w.store(w.a.dqkv, w.wide, own.dq, times);
 }
 
 /* The warp's keys and values in the works. They stay in shared memory: there are twice as many sums. */
@@ -447,29 +471,34 @@ DEVICE void flash_backward_keys(const struct attended<struct bf16> &a, int head,
     flash_keys<HEAD> own = {};
     const auto fetch = [&](int turn) {
         const int begin = w.row + turn * FLASH_OTHERS;
-        if (begin < a.length) {
-            w.fetch(w.others(2, turn, 0), a.qkv, w.wide, begin, FLASH_OTHERS);
-            w.fetch(w.others(2, turn, 1), a.dout, w.width, begin, FLASH_OTHERS);
+        if (begin < w.a.length) {
+            w.fetch(w.others(2, turn, 0), w.a.qkv, w.wide, begin, FLASH_OTHERS);
+            w.fetch(w.others(2, turn, 1), w.a.dout, w.width, begin, FLASH_OTHERS);
         }
         copy_commit();
     };
     __syncthreads();
-    w.fetch(shared, a.qkv + w.width, w.wide, w.row, FLASH_ROWS);
-    w.fetch(shared + sheet::OWN, a.qkv + 2 * w.width, w.wide, w.row, FLASH_ROWS);
+    w.fetch(shared, w.a.qkv + w.width, w.wide, w.row, FLASH_ROWS);
+    w.fetch(shared + sheet::OWN, w.a.qkv + 2 * w.width, w.wide, w.row, FLASH_ROWS);
     fetch(0);
 #pragma unroll 1
-    for (int turn = 0; w.row + turn * FLASH_OTHERS < a.length; turn++) {
+    for (int turn = 0; w.row + turn * FLASH_OTHERS < w.a.length; turn++) {
         const int begin = w.row + turn * FLASH_OTHERS, mark = turn * FLASH_OTHERS % FLASH_MARKED;
-        fetch(turn + 1);
-        if (mark == 0)
-            w.mark(marks, begin, FLASH_MARKED);
+        if (mark == 0) {
+            flash_marking<HEAD, FLASH_MARKED> marking = {};
+            w.ask(marking, begin);
+            fetch(turn + 1);
+            w.mark(marks, marking);
+        } else {
+            fetch(turn + 1);
+        }
         copy_wait<1>();
         __syncthreads();
 #pragma unroll 1
-        for (int n = 0; n < FLASH_OTHERS && w.own() < a.length; n += FLASH_STEP) {
+        for (int n = 0; n < FLASH_OTHERS && w.own() < w.a.length; n += FLASH_STEP) {
             const int query = begin + n;
             const uint32_t down = (uint32_t)(n * sheet::PITCH);
-            if (query + FLASH_STEP <= w.own() || query >= a.length)
+            if (query + FLASH_STEP <= w.own() || query >= w.a.length)
                 continue;
             flash_key_step(w, own, query, w.others(2, turn, 0) + down, w.others(2, turn, 1) + down,
                            marks + (uint32_t)((mark + n) * 8));
@@ -478,8 +507,8 @@ DEVICE void flash_backward_keys(const struct attended<struct bf16> &a, int head,
     }
     copy_wait<0>();
     const float scaled[2] = {flash_scale<HEAD>(), flash_scale<HEAD>()}, as_it_is[2] = {1, 1};
-    w.store(a.dqkv + w.width, w.wide, own.dk, scaled);
-    w.store(a.dqkv + 2 * w.width, w.wide, own.dv, as_it_is);
+    w.store(w.a.dqkv + w.width, w.wide, own.dk, scaled);
+    w.store(w.a.dqkv + 2 * w.width, w.wide, own.dv, as_it_is);
 }
 
 static inline __host__ __device__ int flash_parts(int length)

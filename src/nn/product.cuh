@@ -13,7 +13,7 @@
 #include "nn/few.cuh"
 #include "nn/matmul.cuh"
 
-enum { PRODUCT_DEPTH = 64, PRODUCT_STAGES = 3 };
+enum { PRODUCT_DEPTH = 64 };
 
 struct tile_product {
     int rows, columns, depth;
@@ -22,14 +22,20 @@ struct tile_product {
 };
 
 /* A tile of the product by so many warps: DOWN share its rows, ACROSS its columns. GROUPS: where the card has
- * warpgroups, these multiply instead, 64 rows each; only what the device alone sees depends on that. */
-template <int ROWS, int COLUMNS, int DOWN, int ACROSS_, bool GROUPS = false> struct product_tile {
+ * warpgroups, these multiply instead, 64 rows each, and DEEP slabs are in shared memory: one that is multiplied, the
+ * one before if there are more than three, and those that are on their way. Elsewhere these are as many as memory has
+ * for. Only what the device alone sees depends on that. */
+template <int ROWS, int COLUMNS, int DOWN, int ACROSS_, bool GROUPS = false, int DEEP_ = 3> struct product_tile {
     enum {
         M = ROWS,
         N = COLUMNS,
         WARPS = DOWN * ACROSS_,
         THREADS = 32 * WARPS,
         GROUPED = GROUPS && WARPGROUPS,
+        DEEP = DEEP_,
+        STAGES = GROUPED || DEEP <= 3 ? DEEP : 2,
+        FLIGHT = GROUPED && STAGES > 3, /* products of so many slabs run while those of the next are begun */
+        AHEAD = STAGES - 1 - FLIGHT,
         TEAM = GROUPED ? 4 : 1, /* warps that multiply together, one below the other */
         ACROSS = GROUPED ? WARPS * 16 / M : ACROSS_,
         WARP_M = GROUPED ? GROUP_ROWS / TEAM : M / DOWN,
@@ -41,10 +47,12 @@ template <int ROWS, int COLUMNS, int DOWN, int ACROSS_, bool GROUPS = false> str
     static_assert(!GROUPED || (M % GROUP_ROWS == 0 && WARPS * 16 % M == 0), "whole warpgroups");
     float sum[OWN_M][OWN_N][4];
 };
-/* Two thread blocks of it fit a processor with warpgroups. */
+/* A thread block of the wide tile fills a processor with warpgroups, two of the plain one do. */
 #ifdef EMULATE /* smaller, or a test's few rows would be one of them */
+typedef struct product_tile<64, 128, 2, 4, true, 4> wide_tile;
 typedef struct product_tile<64, 128, 2, 4, true> plain_tile;
 #else
+typedef struct product_tile<256, 128, 4, 4, true, 4> wide_tile;
 typedef struct product_tile<128, 128, 2, 4, true> plain_tile;
 #endif
 
@@ -53,13 +61,14 @@ typedef struct product_tile<128, 128, 2, 4, true> plain_tile;
  * chunk in different banks, and as warpgroups expect it. */
 enum { SLAB_ROW = 2 * PRODUCT_DEPTH, SLAB_BLOCK = PRODUCT_DEPTH * SLAB_ROW, SLAB_ALIGN = 8 * SLAB_ROW };
 
-/* Slabs of both operands in each stage, and ones to sum lines with. */
+/* Slabs of both operands in each stage, and ones to sum lines with. A launch asks for MOST, or as much as there is. */
 template <class T> struct product_shared {
     enum {
         A_BYTES = T::M * SLAB_ROW,
         STAGE = A_BYTES + T::N * SLAB_ROW,
-        ONES = PRODUCT_STAGES * STAGE,
-        BYTES = ONES + SLAB_ALIGN + SLAB_ALIGN /* to begin at a multiple */
+        ONES = T::STAGES * STAGE,
+        BYTES = ONES + SLAB_ALIGN + SLAB_ALIGN, /* to begin at a multiple */
+        MOST = BYTES + (T::DEEP - T::STAGES) * STAGE
     };
     static_assert(A_BYTES % SLAB_ALIGN == 0 && STAGE % SLAB_ALIGN == 0, "all slabs begin at multiples");
 };
@@ -83,10 +92,8 @@ template <enum matmul_order ORDER> DEVICE uint32_t slab_at(int line, int at, int
     return ORDER == BY_DEPTH ? slab_chunk(line + row, at / 8 + chunk) : slab_chunk(at + row, line / 8 + chunk);
 }
 
-/* All threads of a tile: lines from `first` and indices of the depth from `begin`, zeros beyond the operand's end. */
-template <enum matmul_order ORDER, int LINES, int THREADS>
-DEVICE void product_fetch(uint32_t to, const struct bf16 *from, int stride, int lines, int depth, int first, int begin)
-{
+/* A thread's part of an operand's slabs, one after the other: chunks below one another, zeros beyond the operand. */
+template <enum matmul_order ORDER, int LINES, int THREADS> struct slab_source {
     enum {
         ROWS = ORDER == BY_DEPTH ? LINES : (int)PRODUCT_DEPTH,
         CHUNKS = (ORDER == BY_DEPTH ? (int)PRODUCT_DEPTH : LINES) / 8, /* of an operand's row */
@@ -94,21 +101,45 @@ DEVICE void product_fetch(uint32_t to, const struct bf16 *from, int stride, int 
     };
     static_assert(CHUNKS % 8 == 0, "whole rows of a slab");
     static_assert(THREADS % CHUNKS == 0 && EACH % 8 == 0, "a thread's chunks are below one another");
-    const int chunk = (int)threadIdx.x % CHUNKS, top = (int)threadIdx.x / CHUNKS,
-              across = (ORDER == BY_DEPTH ? begin : first) + 8 * chunk,
-              down = (ORDER == BY_DEPTH ? first : begin) + top;
-    const bool beside = across < (ORDER == BY_DEPTH ? depth : lines);
-    const struct bf16 *own = from + (size_t)down * (size_t)stride + (size_t)across;
-    const size_t step = (size_t)EACH * (size_t)stride;
-    to += slab_chunk(top, chunk);
-#pragma unroll
-    for (int i = 0; i < (ROWS + EACH - 1) / EACH; i++) {
-        const bool there = beside && down + i * EACH < (ORDER == BY_DEPTH ? lines : depth);
-        if (ROWS % EACH == 0 || top + i * EACH < ROWS)
-            copy_async_or_zero(to + (uint32_t)(i * EACH * SLAB_ROW), there ? own : from, there);
-        own += step;
+    const struct bf16 *own; /* the first chunk of the next slab */
+    int stride;
+    int below, beside; /* rows of the operand from there on, and numbers in a row */
+    uint32_t at;       /* its place in a slab */
+
+    __device__ __forceinline__ slab_source(const struct bf16 *from, int apart, int lines, int depth, int first)
+        : stride(apart)
+    {
+        const int chunk = (int)threadIdx.x % CHUNKS, top = (int)threadIdx.x / CHUNKS,
+                  row = (ORDER == BY_DEPTH ? first : 0) + top, column = (ORDER == BY_DEPTH ? 0 : first) + 8 * chunk;
+        own = from + (size_t)row * (size_t)stride + (size_t)column;
+        below = (ORDER == BY_DEPTH ? lines : depth) - row;
+        beside = (ORDER == BY_DEPTH ? depth : lines) - column;
+        at = slab_chunk(top, chunk);
     }
-}
+    /* The next slab, on its way to `to`. WHOLE: none of it is beyond the operand. */
+    template <bool WHOLE> __device__ __forceinline__ void fetch(uint32_t to)
+    {
+        const int there = beside > 0 ? below : 0;
+#pragma unroll
+        for (int i = 0; i < (ROWS + EACH - 1) / EACH; i++) {
+            const struct bf16 *from = own + i * EACH * stride;
+            const uint32_t place = to + at + (uint32_t)(i * EACH * SLAB_ROW);
+            if (ROWS % EACH > 0 && (int)threadIdx.x / CHUNKS + i * EACH >= ROWS)
+                continue;
+            if (WHOLE)
+                copy_async(place, from);
+            else
+                copy_async_or_zero(place, from, i * EACH < there);
+        }
+        if (ORDER == BY_DEPTH) {
+            own += PRODUCT_DEPTH;
+            beside -= PRODUCT_DEPTH;
+        } else {
+            own += PRODUCT_DEPTH * stride;
+            below -= PRODUCT_DEPTH;
+        }
+    }
+};
 
 /* Four 8 x 8 matrices, down first or across first: at(row, chunk) of what this lane has to name. */
 template <class At> DEVICE uint32_t matrices_down(At at)
@@ -230,38 +261,48 @@ DEVICE void warp_slab(T &tile, struct tile_side<T, SUMMED> &side, uint32_t slab_
     }
 }
 
-/* Lines from the slab's first, indices of the depth from `at`. */
-template <enum matmul_order ORDER> DEVICE uint64_t slab_operand(uint32_t slab, int at)
+/* What warpgroups multiply: lines from an address on, and indices of the depth from k on. */
+DEVICE uint64_t slab_operand(uint32_t slab)
 {
-    return group_operand(slab + slab_at<ORDER>(0, at), SLAB_BLOCK, SLAB_ALIGN);
+    return group_operand(slab, SLAB_BLOCK, SLAB_ALIGN);
+}
+
+template <enum matmul_order ORDER> DEVICE uint64_t slab_from(uint64_t operand, int k)
+{
+    return group_ahead(operand, slab_at<ORDER>(0, k));
+}
+
+/* Sums are in registers, before products are begun and when they are done. */
+template <class T, bool SUMMED> DEVICE void tile_settle(T &tile, struct tile_side<T, SUMMED> &side)
+{
+    group_settle(tile.sum[0]);
+    if constexpr (SUMMED)
+        group_settle(side.sum);
 }
 
 /* The same by warpgroups, of slabs from their own first lines on; meanwhile() runs while they multiply. Lines are
  * summed first: after products the branch would make the compiler wait for them. */
 template <enum matmul_order A, enum matmul_order B, class T, bool SUMMED, class F>
-DEVICE void group_slab(T &tile, struct tile_side<T, SUMMED> &side, uint32_t slab_a, uint32_t slab_b, uint32_t ones,
-                       F meanwhile)
+DEVICE void group_slab(T &tile, struct tile_side<T, SUMMED> &side, uint64_t a, uint64_t b, uint32_t ones, F meanwhile)
 {
-    group_settle(tile.sum[0]);
-    if constexpr (SUMMED) {
-        group_settle(side.sum);
+    if constexpr (!T::FLIGHT)
+        tile_settle(tile, side);
+    if constexpr (SUMMED)
         if (side.wanted) {
             group_fence();
 #pragma unroll
             for (int k = 0; k < PRODUCT_DEPTH; k += 16)
-                group_mma<A == BY_LINE, false>(side.sum, slab_operand<A>(slab_a, k), slab_operand<BY_DEPTH>(ones, 0));
+                group_mma<A == BY_LINE, false>(side.sum, slab_from<A>(a, k), slab_operand(ones));
         }
-    }
     group_fence();
 #pragma unroll
     for (int k = 0; k < PRODUCT_DEPTH; k += 16)
-        group_mma<A == BY_LINE, B == BY_LINE>(tile.sum[0], slab_operand<A>(slab_a, k), slab_operand<B>(slab_b, k));
+        group_mma<A == BY_LINE, B == BY_LINE>(tile.sum[0], slab_from<A>(a, k), slab_from<B>(b, k));
     group_commit();
     meanwhile();
-    group_wait<0>();
-    group_settle(tile.sum[0]);
-    if constexpr (SUMMED)
-        group_settle(side.sum);
+    group_wait<T::FLIGHT>();
+    if constexpr (!T::FLIGHT)
+        tile_settle(tile, side);
 }
 
 /* The tile at `row` and `column` += the product. Warps without rows or columns of their own only help to copy. */
@@ -272,40 +313,54 @@ DEVICE void tile_add(T &tile, struct tile_side<T, SUMMED> &side, const struct ti
     typedef product_shared<T> memory;
     const int slabs = (p.depth + PRODUCT_DEPTH - 1) / PRODUCT_DEPTH;
     const int below = alike(team_row<T>()), beside = alike(warp_column<T>());
-    const bool own = row + below < p.rows && column + beside < p.columns;
+    const bool own = T::GROUPED || (row + below < p.rows && column + beside < p.columns);
     if constexpr (SUMMED)
         side.wanted = alike((int)side.wanted);
     shared = (shared + SLAB_ALIGN - 1) / SLAB_ALIGN * SLAB_ALIGN;
-    const auto fetch = [&](int slab) {
-        const uint32_t at = shared + (uint32_t)(slab % PRODUCT_STAGES * memory::STAGE);
-        if (slab < slabs) { /* the same in all threads */
-            product_fetch<A, T::M, T::THREADS>(at, p.a, p.a_stride, p.rows, p.depth, row, slab * PRODUCT_DEPTH);
-            product_fetch<B, T::N, T::THREADS>(at + memory::A_BYTES, p.b, p.b_stride, p.columns, p.depth, column,
-                                               slab * PRODUCT_DEPTH);
+    slab_source<A, T::M, T::THREADS> lines_a(p.a, p.a_stride, p.rows, p.depth, row);
+    slab_source<B, T::N, T::THREADS> lines_b(p.b, p.b_stride, p.columns, p.depth, column);
+    const bool whole = row + T::M <= p.rows && column + T::N <= p.columns && p.depth % PRODUCT_DEPTH == 0;
+    const uint64_t operand_a = slab_operand(shared + slab_at<A>(below, 0)),
+                   operand_b = slab_operand(shared + memory::A_BYTES + slab_at<B>(beside, 0));
+    const auto behind = [](uint32_t at) { return at + memory::STAGE < memory::ONES ? at + memory::STAGE : 0; };
+    uint32_t next = 0, at = 0; /* where the next slab comes, and where the one is that is multiplied next */
+    const auto fetch = [&](bool any) {
+        if (any && whole) { /* the same in all threads */
+            lines_a.template fetch<true>(shared + next);
+            lines_b.template fetch<true>(shared + next + memory::A_BYTES);
+        } else if (any) {
+            lines_a.template fetch<false>(shared + next);
+            lines_b.template fetch<false>(shared + next + memory::A_BYTES);
         }
+        next = behind(next);
         copy_commit();
     };
     __syncthreads(); /* shared memory is nobody else's any more */
     if (SUMMED && T::GROUPED && threadIdx.x < SLAB_ALIGN / 16)
         store_shared_128(shared + memory::ONES + 16 * threadIdx.x, TWO_ONES, TWO_ONES, TWO_ONES, TWO_ONES);
-#pragma unroll
-    for (int slab = 0; slab < PRODUCT_STAGES - 1; slab++)
-        fetch(slab);
 #pragma unroll 1
-    for (int slab = 0; slab < slabs; slab++) {
-        const uint32_t at = shared + (uint32_t)(slab % PRODUCT_STAGES * memory::STAGE);
-        copy_wait<PRODUCT_STAGES - 2>();
+    for (int slab = 0; slab < T::AHEAD; slab++)
+        fetch(slab < slabs);
+    if constexpr (T::GROUPED && T::FLIGHT)
+        tile_settle(tile, side);
+#pragma unroll 1
+    for (int left = slabs; left > 0; left--, at = behind(at)) {
+        copy_wait<T::AHEAD - 1>();
         if constexpr (T::GROUPED)
             group_publish();
         __syncthreads(); /* everybody's copies have arrived, and nobody reads the slab before any more */
-        const auto ahead = [&] { fetch(slab + PRODUCT_STAGES - 1); };
+        const auto ahead = [&] { fetch(left > T::AHEAD); };
         if (!own)
             ahead();
         else if constexpr (T::GROUPED)
-            group_slab<A, B>(tile, side, at + slab_at<A>(below, 0), at + memory::A_BYTES + slab_at<B>(beside, 0),
-                             shared + memory::ONES, ahead);
+            group_slab<A, B>(tile, side, group_ahead(operand_a, at), group_ahead(operand_b, at), shared + memory::ONES,
+                             ahead);
         else
-            warp_slab<A, B>(tile, side, at, at + memory::A_BYTES, ahead);
+            warp_slab<A, B>(tile, side, shared + at, shared + at + memory::A_BYTES, ahead);
+    }
+    if constexpr (T::GROUPED && T::FLIGHT) {
+        group_wait<0>();
+        tile_settle(tile, side);
     }
     copy_wait<0>();
 }

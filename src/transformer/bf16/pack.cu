@@ -131,6 +131,7 @@ DEVICE double reduce_host(const struct small_view *small, const float *slabs, fl
 STAGE_KERNEL reduce(const struct exact_view *net, const struct small_view *small, int first)
 {
     const struct frame frame = train_frame(net, first);
+    batch_wait();
     const size_t place = (size_t)frame.place;
     const float *slabs = small->slabs_at + place * (size_t)small->slabs * small->slab;
     float *grads = net->grads + place * net->grad;

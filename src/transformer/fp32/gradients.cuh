@@ -110,6 +110,7 @@ KERNEL void __launch_bounds__(P::THREADS, P::BLOCKS) weights(const struct exact_
     const struct exact_work work = net->work[blockIdx.x];
     const struct frame frame = train_frame(net, first);
     const struct linear_grad<typename P::operand> linear = linear_grad_of<P>(frame, work);
+    batch_wait();
     if (linear.in && work.tile < P::tiles(linear.out, linear.in))
         P::weights(linear, work.tile, (size_t)chunk_first(net, work.chunk), chunk_rows(net, work.chunk),
                    chunk_sums(frame, work.chunk));
@@ -172,6 +173,7 @@ template <class P> STAGE_KERNEL norm_sums(const struct exact_view *net, int firs
     const struct frame frame = train_frame(net, first);
     const int groups = own::groups(net->width), index = (int)blockIdx.x / groups, chunk = (int)blockIdx.z;
     const struct norm_grad<typename P::operand> norm = norm_grad_of<P>(frame, index);
+    batch_wait();
     if (!norm.dy)
         return;
     const int beside = (int)threadIdx.x % own::ACROSS * own::OWN, lane = (int)threadIdx.x / own::ACROSS,
@@ -257,6 +259,7 @@ template <class P> STAGE_KERNEL embed_sums(const struct exact_view *net, int fir
     const struct frame frame = train_frame(net, first);
     const int width = net->width, across = embed_warps(1, width), entries = P::FUSED ? 0 : net->vocabulary;
     const float *g = at(frame, net->dembed.exact);
+    batch_wait();
     each_row(embed_warps(entries + net->context, width), block_share(), [&](int item) {
         const bool token = item / across < entries;
         const int own = item / across - (token ? 0 : entries),

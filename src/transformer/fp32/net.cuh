@@ -168,7 +168,7 @@ struct exact_view {
 
     /* per env of the group */
     float *frames;
-    struct bf16 *rounded;   /* [host, then seeds, then gates]: parameters as operands of products; fp32: NULL */
+    struct bf16 *rounded;   /* [host, then seeds, then gates]: parameters as operands of products, or NULL */
     uint8_t *windows;       /* [batch][context + 1] */
     const uint8_t *targets; /* [batch][context] in place of the windows' bytes one later, or NULL: trials alone */
     double *losses;         /* [rows] */
@@ -198,6 +198,7 @@ struct exact_pass {
 struct transformer_net : net_device {
     struct exact_view view;                                               /* on the host */
     struct exact_view *net;                                               /* on the device */
+    void (*ready)(struct transformer_net *device, int first, int envs);   /* before a group's first batch, or NULL */
     void (*learn)(struct transformer_net *device, int first, int envs);   /* a batch of windows, and the step */
     void (*walk)(struct transformer_net *device, struct exact_pass pass); /* enqueues an evaluation, to view.scores */
     unsigned work;                                                        /* entries of exact_view.work */
@@ -239,12 +240,18 @@ DEVICE struct frame frame_of(const struct exact_view *net, int env)
     return frame;
 }
 
-/* The batch of an env of the group, blockIdx.y. Every kernel of a batch begins with it: it waits for the kernel before,
- * and lets the one after start and wait (net_behind). */
-DEVICE struct frame train_frame(const struct exact_view *net, int first)
+/* Every block of a kernel of a batch, before it reads what the batch has written or returns: waits for the kernel
+ * before, and lets the one after start and wait (net_behind). */
+DEVICE void batch_wait()
 {
     device_wait();
     device_release();
+}
+
+/* The batch of an env of the group, blockIdx.y. This and what a batch does not change - views, what slots hold,
+ * parameters but in the last of its kernels - is read while the kernel before ends. */
+DEVICE struct frame train_frame(const struct exact_view *net, int first)
+{
     const size_t place = blockIdx.y;
     struct frame frame = frame_of(net, first + (int)place);
     frame.place = (int)place;
@@ -357,7 +364,7 @@ static inline struct launch net_blocks(unsigned columns, int envs, unsigned thre
     return shape;
 }
 
-/* For a kernel that begins with train_frame, behind another of the same batch. */
+/* For a kernel that waits (batch_wait), behind another of the same batch. */
 static inline struct launch net_behind(struct launch shape)
 {
     shape.overlap = true;
@@ -378,6 +385,7 @@ void transformer_reduce(struct transformer_net *device, int first, int envs); /*
 void transformer_update(struct transformer_net *device, int first, int envs); /* what follows the gradients */
 void transformer_end_step(struct transformer_net *device, int first, int envs);
 void transformer_begin_step(struct transformer_net *device);
+void transformer_ready(struct transformer_net *device, int first, int envs); /* before a group's first batch */
 
 /* net_device.cuh; by `learn`, and the last three by `walk` */
 void transformer_train_all(struct net_device *given);

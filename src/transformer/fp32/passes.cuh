@@ -12,23 +12,45 @@
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
+/* A warp per token: 1 in the column that is it. The product of these with the gradient where tokens enter is that of
+ * their embeddings. */
+template <class P> DEVICE void mark_entries(const struct frame &frame)
+{
+    const struct exact_view &net = *frame.net;
+    typename P::operand *entries = operands<P>(frame, net.entries);
+    each_row(frame.rows, block_share(), [&](int row) {
+        const int token = token_of(frame, row);
+        for (int k = 2 * ((int)threadIdx.x % WARP_LANES); k < net.vocabulary; k += 2 * WARP_LANES) {
+            const few<2> two = {{k == token ? 1.0f : 0.0f, k + 1 == token ? 1.0f : 0.0f}};
+            keep(entries + (size_t)row * (size_t)net.vocabulary + k, two);
+        }
+    });
+}
+
 PASS_KERNEL embed(const struct exact_view *net, int first)
 {
-    stage_embed<P>(train_frame(net, first), block_share());
+    const struct frame frame = train_frame(net, first);
+    batch_wait();
+    stage_embed<P>(frame, block_share());
+    if constexpr (P::FUSED)
+        mark_entries<P>(frame);
 }
 
 template <class P>
 KERNEL void __launch_bounds__(STAGE_THREADS, 4) norm(const struct exact_view *net, int first, int layer, int half)
 {
     const struct frame frame = train_frame(net, first);
-    const struct exact_half &view = net->layer[layer].half[half];
-    stage_norm<P>(frame, view.norm, view.norms, stream_after(frame, view.before), block_share());
+    const struct exact_half view = net->layer[layer].half[half];
+    const place_t from = stream_after(frame, view.before);
+    batch_wait();
+    stage_norm<P>(frame, view.norm, view.norms, from, block_share());
 }
 
 PRODUCT_KERNEL half_first(const struct exact_view *net, int first, int layer, int half)
 {
     const struct frame frame = train_frame(net, first);
-    const struct exact_half &view = net->layer[layer].half[half];
+    const struct exact_half view = net->layer[layer].half[half];
+    batch_wait();
     stage_first<P>(frame, view.branch, view.places, host_of<P>(frame), operands<P>(frame, view.norms.normed),
                    block_share());
 }
@@ -36,30 +58,42 @@ PRODUCT_KERNEL half_first(const struct exact_view *net, int first, int layer, in
 PRODUCT_KERNEL half_second(const struct exact_view *net, int first, int layer, int half)
 {
     const struct frame frame = train_frame(net, first);
-    const struct exact_half &view = net->layer[layer].half[half];
-    stage_second<P>(frame, view.branch, view.places, host_of<P>(frame), stream_after(frame, view.before), view.to,
-                    block_share());
+    const struct exact_half view = net->layer[layer].half[half];
+    const place_t from = stream_after(frame, view.before);
+    batch_wait();
+    stage_second<P>(frame, view.branch, view.places, host_of<P>(frame), from, view.to, block_share());
 }
 
+/* The last blocks have the gate net: it reads the same. */
 PRODUCT_KERNEL seed_first(const struct exact_view *net, int first, int slot)
 {
-    stage_seed_first<P>(train_frame(net, first), slot, block_share());
+    const struct frame frame = train_frame(net, first);
+    const int gates = P::tiles(frame.rows, net->gate_hidden), seeds = (int)gridDim.x - gates, own = (int)blockIdx.x;
+    const bool gate = own >= seeds, any = gate ? slot_gated(frame, slot) : seed_has_branch(frame, slot);
+    batch_wait();
+    if (!any)
+        return;
+    if (gate)
+        stage_gate<P>(frame, slot, {own - seeds, gates});
+    else
+        stage_seed_first<P>(frame, slot, {own, seeds});
 }
 
 PRODUCT_KERNEL seed_second(const struct exact_view *net, int first, int slot)
 {
-    stage_seed_second<P>(train_frame(net, first), slot, block_share());
-}
-
-PRODUCT_KERNEL gate(const struct exact_view *net, int first, int slot)
-{
-    stage_gate<P>(train_frame(net, first), slot, block_share());
+    const struct frame frame = train_frame(net, first);
+    const bool any = seed_adds_branch(frame, slot);
+    batch_wait();
+    if (any)
+        stage_seed_second<P>(frame, slot, block_share());
 }
 
 PASS_KERNEL mix(const struct exact_view *net, int first, int slot)
 {
     const struct frame frame = train_frame(net, first);
-    if (net->slot[slot].to.exact != net->stream.exact || !slot_idle(frame, slot))
+    const bool any = net->slot[slot].to.exact != net->stream.exact || !slot_idle(frame, slot);
+    batch_wait();
+    if (any)
         stage_mix<P>(frame, slot, block_share());
 }
 
@@ -87,6 +121,7 @@ KERNEL void __launch_bounds__(STAGE_THREADS, HEAD > 0 && HEAD <= 64 ? 2 : 1)
 {
     const struct frame frame = train_frame(net, first);
     const struct attention own = attention_of(frame, layer, slot);
+    batch_wait();
     if (own.heads)
         stage_attend<P, HEAD>(frame, *own.places, own.heads, block_share());
 }
@@ -94,7 +129,9 @@ KERNEL void __launch_bounds__(STAGE_THREADS, HEAD > 0 && HEAD <= 64 ? 2 : 1)
 PASS_KERNEL last_norm(const struct exact_view *net, int first)
 {
     const struct frame frame = train_frame(net, first);
-    stage_norm<P>(frame, net->last, net->last_places, stream_after(frame, net->before_last), block_share());
+    const place_t from = stream_after(frame, net->before_last);
+    batch_wait();
+    stage_norm<P>(frame, net->last, net->last_places, from, block_share());
 }
 
 DEVICE void keep_verdict(const struct frame &frame, int row, double loss, bool hit)
@@ -112,6 +149,7 @@ DEVICE float loss_scale(const struct exact_view *net)
 PASS_KERNEL classify(const struct exact_view *net, int first)
 {
     const struct frame frame = train_frame(net, first);
+    batch_wait();
     if constexpr (P::FUSED)
         P::judge(frame, block_share(), loss_scale(net), operands<P>(frame, net->dlogits),
                  [&](int row, double loss, bool hit) { keep_verdict(frame, row, loss, hit); });
@@ -122,6 +160,7 @@ PASS_KERNEL classify(const struct exact_view *net, int first)
 PASS_KERNEL judge(const struct exact_view *net, int first)
 {
     const struct frame frame = train_frame(net, first);
+    batch_wait();
     each_row(frame.rows, block_share(), [&](int row) {
         const size_t at_row = (size_t)row * (size_t)net->vocabulary;
         float *gradient = at(frame, net->dlogits) + at_row;
@@ -156,6 +195,7 @@ KERNEL void __launch_bounds__(STAGE_THREADS, HEAD > 0 && HEAD <= 64 ? 2 : 1)
 {
     const struct frame frame = train_frame(net, first);
     const struct attention own = attention_of(frame, layer, slot);
+    batch_wait();
     if (!own.heads)
         return;
     const int parts = P::attend_parts(net->context, net->width / own.heads);
@@ -171,9 +211,10 @@ KERNEL void __launch_bounds__(STAGE_THREADS, HEAD > 0 && HEAD <= 64 ? 2 : 1)
 PRODUCT_KERNEL half_second_backward(const struct exact_view *net, int first, int layer, int half)
 {
     const struct frame frame = train_frame(net, first);
-    const struct exact_half &view = net->layer[layer].half[half];
-    second_backward<P>(frame, view.branch, view.places, host_of<P>(frame),
-                       operands<P>(frame, gradient_after(frame, view).operand));
+    const struct exact_half view = net->layer[layer].half[half];
+    const struct stream_place dy = gradient_after(frame, view);
+    batch_wait();
+    second_backward<P>(frame, view.branch, view.places, host_of<P>(frame), operands<P>(frame, dy.operand));
 }
 
 /* The gradient of what a norm yields, from that of the linear layer that reads it. */
@@ -191,7 +232,8 @@ DEVICE void linear_backward(const struct frame &frame, int out, const typename P
 PRODUCT_KERNEL half_first_backward(const struct exact_view *net, int first, int layer, int half)
 {
     const struct frame frame = train_frame(net, first);
-    const struct exact_half &view = net->layer[layer].half[half];
+    const struct exact_half view = net->layer[layer].half[half];
+    batch_wait();
     linear_backward<P>(frame, view.branch.hidden, host_of<P>(frame).weights + view.branch.w1,
                        operands<P>(frame, view.places.dhidden), operands<P>(frame, view.norms.dnormed));
 }
@@ -216,13 +258,16 @@ KERNEL void __launch_bounds__(STAGE_THREADS, 3)
     half_norm_backward(const struct exact_view *net, int first, int layer, int half)
 {
     const struct frame frame = train_frame(net, first);
-    const struct exact_half &view = net->layer[layer].half[half];
-    norm_backward<P>(frame, view.norm, view.norms, at(frame, gradient_after(frame, view).exact), view.dx);
+    const struct exact_half view = net->layer[layer].half[half];
+    const struct stream_place past = gradient_after(frame, view);
+    batch_wait();
+    norm_backward<P>(frame, view.norm, view.norms, at(frame, past.exact), view.dx);
 }
 
 PRODUCT_KERNEL classify_backward(const struct exact_view *net, int first)
 {
     const struct frame frame = train_frame(net, first);
+    batch_wait();
     linear_backward<P>(frame, net->vocabulary, host_of<P>(frame).weights + net->tokens,
                        operands<P>(frame, net->dlogits), operands<P>(frame, net->last_places.dnormed));
 }
@@ -230,6 +275,7 @@ PRODUCT_KERNEL classify_backward(const struct exact_view *net, int first)
 PASS_KERNEL last_norm_backward(const struct exact_view *net, int first)
 {
     const struct frame frame = train_frame(net, first);
+    batch_wait();
     norm_backward<P>(frame, net->last, net->last_places, nullptr, net->dlast);
 }
 
@@ -307,7 +353,9 @@ PASS_KERNEL mix_backward(const struct exact_view *net, int first, int slot)
     const struct exact_slot &view = net->slot[slot];
     const bool mixes = slot_mixes(frame, slot), norm = slot_runs(frame, slot) && seed_of(frame, slot).norm,
                passes = slot_passes(frame, slot);
-    if (net->way[view.stop].layer >= 0 && slot_idle(frame, slot))
+    const bool any = net->way[view.stop].layer < 0 || !slot_idle(frame, slot);
+    batch_wait();
+    if (!any)
         return;
     each_row(frame.rows, block_share(), [&](int row) {
         const size_t at_row = (size_t)row * (size_t)net->width;
@@ -332,7 +380,9 @@ PASS_KERNEL mix_backward(const struct exact_view *net, int first, int slot)
 PRODUCT_KERNEL seed_second_backward(const struct exact_view *net, int first, int slot)
 {
     const struct frame frame = train_frame(net, first);
-    if (seed_has_branch(frame, slot))
+    const bool any = seed_has_branch(frame, slot);
+    batch_wait();
+    if (any)
         second_backward<P>(frame, seed_of(frame, slot).branch, net->slot[slot].places, seed_at<P>(frame, slot),
                            seed_gradient<P>(frame, slot));
 }
@@ -352,20 +402,19 @@ DEVICE void add_backward(const struct frame &frame, int slot, int out, const typ
                 });
 }
 
+/* Through the seed and its gate net. */
 PRODUCT_KERNEL seed_first_backward(const struct exact_view *net, int first, int slot)
 {
     const struct frame frame = train_frame(net, first);
-    if (!slot_passes(frame, slot) || !seed_has_branch(frame, slot))
-        return;
-    const struct branch_view &branch = seed_of(frame, slot).branch;
-    add_backward<P>(frame, slot, branch.hidden, seed_at<P>(frame, slot).weights + branch.w1,
-                    operands<P>(frame, net->slot[slot].places.dhidden));
-}
-
-PRODUCT_KERNEL gate_backward(const struct exact_view *net, int first, int slot)
-{
-    const struct frame frame = train_frame(net, first);
-    if (slot_passes(frame, slot) && slot_gated(frame, slot))
+    const bool passes = slot_passes(frame, slot), seed = passes && seed_has_branch(frame, slot),
+               gate = passes && slot_gated(frame, slot);
+    batch_wait();
+    if (seed) {
+        const struct branch_view &branch = seed_of(frame, slot).branch;
+        add_backward<P>(frame, slot, branch.hidden, seed_at<P>(frame, slot).weights + branch.w1,
+                        operands<P>(frame, net->slot[slot].places.dhidden));
+    }
+    if (gate) /* the same tiles, so a thread adds to what it wrote itself */
         add_backward<P>(frame, slot, net->gate_hidden, gate_at<P>(frame, slot).weights + net->gate_branch.w1,
                         operands<P>(frame, net->slot[slot].dgate_hidden));
 }
@@ -383,7 +432,13 @@ template <class P> struct stages {
     }
     struct launch product(int columns) const
     {
-        return net_blocks((unsigned)P::tiles(device->view.rows, columns), envs, P::THREADS, P::product_shared());
+        return products(columns, 0);
+    }
+    struct launch products(int columns, int others) const
+    {
+        const int rows = device->view.rows;
+        return net_blocks((unsigned)(P::tiles(rows, columns) + P::tiles(rows, others)), envs, P::THREADS,
+                          P::product_shared());
     }
     struct launch attention(int heads, int times) const
     {
@@ -438,11 +493,10 @@ template <class P> static void enqueue_layer_backward(const struct stages<P> &s,
 template <class P> static void enqueue_slot_forward(const struct stages<P> &s, int slot)
 {
     const struct exact_view &net = s.device->view;
-    STAGE_RUN(s, seed_first<P>, s.product(s.seed_hidden_most()), slot);
+    STAGE_RUN(s, seed_first<P>, s.products(s.seed_hidden_most(), net.gate_hidden), slot);
     P::with_head(net.width / SEED_HEADS,
                  [&](auto head) { STAGE_RUN(s, attend<P, head>, s.attention(SEED_HEADS, 1), 0, slot); });
     STAGE_RUN(s, seed_second<P>, s.product(net.width), slot);
-    STAGE_RUN(s, gate<P>, s.product(net.gate_hidden), slot);
     STAGE_RUN(s, mix<P>, s.rows(), slot);
 }
 
@@ -454,7 +508,6 @@ template <class P> static void enqueue_slot_backward(const struct stages<P> &s, 
     P::with_head(net.width / SEED_HEADS,
                  [&](auto head) { STAGE_RUN(s, attend_backward<P, head>, s.attention(SEED_HEADS, 2), 0, slot); });
     STAGE_RUN(s, seed_first_backward<P>, s.product(net.width), slot);
-    STAGE_RUN(s, gate_backward<P>, s.product(net.width), slot);
 }
 
 /* From the windows to losses and the gradient of the logits. */
@@ -516,14 +569,12 @@ template <class P> static void allow_passes(struct transformer_net *device)
     allow(half_second<P>, bytes);
     allow(seed_first<P>, bytes);
     allow(seed_second<P>, bytes);
-    allow(gate<P>, bytes);
     allow(classify<P>, P::classifier_shared());
     allow(classify_backward<P>, bytes);
     allow(half_second_backward<P>, bytes);
     allow(half_first_backward<P>, bytes);
     allow(seed_second_backward<P>, bytes);
     allow(seed_first_backward<P>, bytes);
-    allow(gate_backward<P>, bytes);
 }
 
 #endif

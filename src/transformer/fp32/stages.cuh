@@ -67,17 +67,24 @@ DEVICE const typename P::operand *seed_gradient(const struct frame &frame, int s
 
 /* ---- the host ---------------------------------------------------------------------------------------------------- */
 
+DEVICE int token_of(const struct frame &frame, int row)
+{
+    const int n = row / frame.net->context, t = row % frame.net->context;
+    return frame.tokens[(size_t)n * (size_t)frame.token_stride + (size_t)t];
+}
+
 template <class P> DEVICE void stage_embed(const struct frame &frame, const struct share &share)
 {
     const struct exact_view &net = *frame.net;
     each_row(frame.rows, share, [&](int row) {
-        const int n = row / net.context, t = row % net.context;
-        const size_t token = frame.tokens[(size_t)n * (size_t)frame.token_stride + (size_t)t];
-        const float *entry = frame.host + net.tokens + token * (size_t)net.width,
-                    *position = frame.host + net.positions + (size_t)t * (size_t)net.width;
+        const float *entry = frame.host + net.tokens + (size_t)token_of(frame, row) * (size_t)net.width,
+                    *position = frame.host + net.positions + (size_t)(row % net.context) * (size_t)net.width;
         const size_t first = (size_t)row * (size_t)net.width;
-        each_lane(net.width,
-                  [&](int i) { put_stream<P>(frame, net.embedding, first + (size_t)i, position[i] + entry[i]); });
+        each_few<P::BESIDE>(net.width, [&](int i) {
+            put_stream<P>(frame, net.embedding, first + (size_t)i,
+                          paired(few_at<P::BESIDE>(position + i), few_at<P::BESIDE>(entry + i),
+                                 [](float a, float b) { return a + b; }));
+        });
     });
 }
 
@@ -197,26 +204,30 @@ DEVICE int target_of(const struct frame &frame, int row)
 
 /* ---- slots ------------------------------------------------------------------------------------------------------- */
 
+/* Whether there is anything to do for the next three stages: seed_has_branch, seed_adds_branch, slot_gated. */
 DEVICE bool seed_has_branch(const struct frame &frame, int slot)
 {
     return slot_runs(frame, slot) && seed_of(frame, slot).branch.kind != BRANCH_NONE;
 }
 
+/* What the branch yields is asked for as well: a seed in TRAINING changes nothing. */
+DEVICE bool seed_adds_branch(const struct frame &frame, int slot)
+{
+    return slot_mixes(frame, slot) && seed_of(frame, slot).branch.kind != BRANCH_NONE;
+}
+
 template <class P> DEVICE void stage_seed_first(const struct frame &frame, int slot, const struct share &share)
 {
     const struct exact_slot &view = frame.net->slot[slot];
-    if (seed_has_branch(frame, slot))
-        stage_first<P>(frame, seed_of(frame, slot).branch, view.places, seed_at<P>(frame, slot),
-                       operands<P>(frame, view.x.operand), share);
+    stage_first<P>(frame, seed_of(frame, slot).branch, view.places, seed_at<P>(frame, slot),
+                   operands<P>(frame, view.x.operand), share);
 }
 
 template <class P> DEVICE void stage_seed_second(const struct frame &frame, int slot, const struct share &share)
 {
     const struct exact_slot &view = frame.net->slot[slot];
     const struct stream_place s = {view.s, view.s};
-    if (slot_mixes(frame, slot) && seed_of(frame, slot).branch.kind != BRANCH_NONE)
-        stage_second<P>(frame, seed_of(frame, slot).branch, view.places, seed_at<P>(frame, slot), view.x.exact, s,
-                        share);
+    stage_second<P>(frame, seed_of(frame, slot).branch, view.places, seed_at<P>(frame, slot), view.x.exact, s, share);
 }
 
 template <class P> DEVICE void stage_gate(const struct frame &frame, int slot, const struct share &share)
@@ -224,13 +235,12 @@ template <class P> DEVICE void stage_gate(const struct frame &frame, int slot, c
     const struct exact_view &net = *frame.net;
     const struct params<P> params = gate_at<P>(frame, slot);
     typename P::operand *hidden = operands<P>(frame, net.slot[slot].gate_hidden);
-    if (slot_gated(frame, slot))
-        P::forward(frame, net.width, net.gate_hidden, params.weights + net.gate_branch.w1,
-                   params.at + net.gate_branch.b1, operands<P>(frame, net.slot[slot].x.operand), share,
-                   nothing_beside(), [&](int row, int column, const auto &sum, const auto &) {
-                       keep(hidden + (size_t)row * (size_t)net.gate_hidden + (size_t)column,
-                            paired(sum, sum, [](float x, float) { return x <= 0 ? 0 : x; }));
-                   });
+    P::forward(frame, net.width, net.gate_hidden, params.weights + net.gate_branch.w1, params.at + net.gate_branch.b1,
+               operands<P>(frame, net.slot[slot].x.operand), share, nothing_beside(),
+               [&](int row, int column, const auto &sum, const auto &) {
+                   keep(hidden + (size_t)row * (size_t)net.gate_hidden + (size_t)column,
+                        paired(sum, sum, [](float x, float) { return x <= 0 ? 0 : x; }));
+               });
 }
 
 /* The gate net's value for a token. */

@@ -28,6 +28,12 @@ void transformer_gather(struct transformer_net *device, int first, int envs, uin
     runtime_launch(device->runtime, gather, net_blocks(blocks, envs, STAGE_THREADS), device->net, first, index);
 }
 
+void transformer_ready(struct transformer_net *device, int first, int envs)
+{
+    if (device->ready)
+        device->ready(device, first, envs);
+}
+
 void transformer_train_all(struct net_device *given)
 {
     struct transformer_net *device = transformer_net_of(given);
@@ -36,6 +42,7 @@ void transformer_train_all(struct net_device *given)
     transformer_begin_step(device);
     for (int first = 0; first < all; first += device->view.group) {
         const int envs = all - first < device->view.group ? all - first : device->view.group;
+        transformer_ready(device, first, envs);
         for (uint32_t index = 0; index < device->setup.source.batches; index++) {
             transformer_gather(device, first, envs, index);
             device->learn(device, first, envs);

@@ -57,6 +57,7 @@ static void net_trial_run(struct exact_trial *trial, struct net_trial *given)
     place_targets(trial, given);
     runtime_copy_to(rt, net->windows, given->tokens, (size_t)given->samples * (size_t)(net->context + 1));
     transformer_begin_step(trial->net);
+    transformer_ready(trial->net, 0, 1);
     if (given->learn || given->bf16)
         trial->net->learn(trial->net, 0, 1);
     else

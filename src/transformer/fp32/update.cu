@@ -33,6 +33,7 @@ STAGE_KERNEL reduce(const struct exact_view *net, int first)
 {
     static_assert(SPAN == NUMBERS * STAGE_THREADS, "a thread has its numbers once");
     const struct frame frame = train_frame(net, first);
+    batch_wait();
     const size_t place = (size_t)frame.place;
     float *grads = net->grads + place * net->grad;
     const bool host = (int)blockIdx.x < net->spans;
@@ -108,16 +109,17 @@ STAGE_KERNEL settle(const struct exact_view *net, int first)
 {
     const struct net_setup *setup = net->setup;
     const struct frame frame = train_frame(net, first);
+    batch_wait();
     const size_t place = (size_t)frame.place;
     const int part = (int)blockIdx.x, slot = part - 1;
     const float *seeds = net->grads + place * net->grad + net->host_storage, *gates = seeds + net->seed_storage;
     struct part_step step = {};
     if (part == 0) {
         double square = 0, loss = 0, hits = 0;
-#pragma unroll 8 /* so many are on their way at once */
+#pragma unroll 32 /* so many are on their way at once */
         for (int i = (int)threadIdx.x; i < net->spans; i += STAGE_THREADS)
             square += net->squares[place * (size_t)net->spans + (size_t)i];
-#pragma unroll 8
+#pragma unroll 16
         for (int i = (int)threadIdx.x; i < net->rows; i += STAGE_THREADS) {
             loss += net->losses[place * (size_t)net->rows + (size_t)i];
             hits += net->hits[place * (size_t)net->rows + (size_t)i];
@@ -168,11 +170,12 @@ DEVICE void optimiser_number(const struct optimiser &o, float lr_factor, bool de
 /* Neighbours in memory: parameters, and what the optimiser remembers of them. */
 struct stored {
     float *w, *first, *second; /* second NULL: SGD */
+    struct bf16 *rounded;      /* NULL: not asked for */
 };
 
-DEVICE struct stored stored_at(float *w, float *first, float *second, size_t i)
+DEVICE struct stored stored_at(float *w, float *first, float *second, size_t i, struct bf16 *rounded)
 {
-    struct stored stored = {w + i, first + i, second ? second + i : nullptr};
+    struct stored stored = {w + i, first + i, second ? second + i : nullptr, rounded};
     return stored;
 }
 
@@ -189,6 +192,8 @@ DEVICE void optimiser_numbers(const struct optimiser &o, float lr_factor, bool d
         if (k < count)
             optimiser_number(o, lr_factor, decays, factor, adam, g.v[k], &w.v[k], &first.v[k], &second.v[k]);
     keep(stored.w, w);
+    if (stored.rounded)
+        keep(stored.rounded, w);
     keep(stored.first, first);
     if (stored.second)
         keep(stored.second, second);
@@ -199,18 +204,22 @@ STAGE_KERNEL update(const struct exact_view *net, int first)
 {
     const struct net_setup *setup = net->setup;
     const struct frame frame = train_frame(net, first);
+    batch_wait();
     const size_t env = (size_t)frame.env;
     const uint32_t i = NUMBERS * (blockIdx.x * STAGE_THREADS + threadIdx.x);
     if (i >= net->grad)
         return;
     const struct part_step *part = net->part + (size_t)frame.place * NET_NORMS;
-    const float *g = net->grads + (size_t)frame.place * net->grad + i;
+    const size_t place_at = (size_t)frame.place * net->grad + i;
+    const float *g = net->grads + place_at;
+    struct bf16 *rounded = net->rounded ? net->rounded + place_at : nullptr;
     const float lr_factor = setup->source.conditions.lr_factor[env];
     if (i < net->host_storage) {
-        optimiser_numbers(setup->rates.host, lr_factor, net->decays[i / LAYOUT_ALIGN], part[0].factor, part[0].adam[0],
-                          few_at<NUMBERS>(g),
-                          stored_at(setup->host, setup->host_momentum, setup->host_second, env * net->host_storage + i),
-                          NUMBERS);
+        optimiser_numbers(
+            setup->rates.host, lr_factor, net->decays[i / LAYOUT_ALIGN], part[0].factor, part[0].adam[0],
+            few_at<NUMBERS>(g),
+            stored_at(setup->host, setup->host_momentum, setup->host_second, env * net->host_storage + i, rounded),
+            NUMBERS);
         return;
     }
     const struct slot_number number = slot_number_of(frame, i - net->host_storage);
@@ -220,8 +229,8 @@ STAGE_KERNEL update(const struct exact_view *net, int first)
     const size_t place = env * (number.gate ? net->gate_storage : net->seed_storage) + number.offset;
     optimiser_numbers(setup->rates.seed, lr_factor, number.tensor->decays, own.factor, own.adam[number.gate],
                       few_at<NUMBERS>(g),
-                      number.gate ? stored_at(setup->gate, setup->gate_momentum, setup->gate_second, place)
-                                  : stored_at(setup->seed, setup->seed_momentum, setup->seed_second, place),
+                      number.gate ? stored_at(setup->gate, setup->gate_momentum, setup->gate_second, place, rounded)
+                                  : stored_at(setup->seed, setup->seed_momentum, setup->seed_second, place, rounded),
                       number.count);
 }
 

@@ -41,13 +41,17 @@ template <class P> DEVICE void walk_half(const struct frame &frame, int layer, i
 template <class P> DEVICE void walk_slot(const struct frame &frame, int slot)
 {
     if (slot_mixes(frame, slot)) {
-        stage_seed_first<P>(frame, slot, alone);
+        const bool branch = seed_adds_branch(frame, slot);
+        if (branch)
+            stage_seed_first<P>(frame, slot, alone);
         __syncthreads();
-        if (seed_has_branch(frame, slot) && seed_of(frame, slot).branch.kind == BRANCH_ATTENTION)
+        if (branch && seed_of(frame, slot).branch.kind == BRANCH_ATTENTION)
             walk_attend<P>(frame, frame.net->slot[slot].places, SEED_HEADS);
         __syncthreads();
-        stage_seed_second<P>(frame, slot, alone);
-        stage_gate<P>(frame, slot, alone);
+        if (branch)
+            stage_seed_second<P>(frame, slot, alone);
+        if (slot_gated(frame, slot))
+            stage_gate<P>(frame, slot, alone);
         __syncthreads();
     }
     stage_mix<P>(frame, slot, alone);

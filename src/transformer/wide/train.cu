@@ -23,22 +23,6 @@ STAGE_KERNEL round_params(const struct exact_view *net, int first)
     keep(net->rounded + (size_t)blockIdx.y * net->grad + i, few_at<ROUNDED>(from));
 }
 
-/* A warp per token: 1 in the column that is it. The product of these with the gradient where tokens enter is that of
- * their embeddings. */
-STAGE_KERNEL mark_entries(const struct exact_view *net, int first)
-{
-    const struct frame frame = train_frame(net, first);
-    struct bf16 *entries = operands<wide>(frame, net->entries);
-    each_row(frame.rows, block_share(), [&](int row) {
-        const int n = row / net->context, t = row % net->context,
-                  token = frame.tokens[(size_t)n * (size_t)frame.token_stride + (size_t)t];
-        for (int k = 2 * ((int)threadIdx.x % WARP_LANES); k < net->vocabulary; k += 2 * WARP_LANES) {
-            const few<2> two = {{k == token ? 1.0f : 0.0f, k + 1 == token ? 1.0f : 0.0f}};
-            keep(entries + (size_t)row * (size_t)net->vocabulary + k, two);
-        }
-    });
-}
-
 void wide_round(struct transformer_net *device, int first, int envs)
 {
     const unsigned each = ROUNDED * STAGE_THREADS, blocks = (unsigned)((device->view.grad + each - 1) / each);
@@ -50,8 +34,6 @@ void wide_learn(struct transformer_net *device, int first, int envs)
     const struct stages<wide> s = {
         device, first, envs
     };
-    wide_round(device, first, envs);
-    STAGE_RUN(s, mark_entries, s.rows());
     enqueue_forward(s);
     enqueue_backward(s);
     enqueue_gradients<wide>(device, first, envs);
@@ -67,7 +49,8 @@ void wide_allow_train(struct transformer_net *device)
 
 size_t wide_shared(int head)
 {
-    return std::max({wide::product_shared(), wide::classifier_shared(), wide::attend_bytes(head, true)});
+    return std::max(
+        {(size_t)product_shared<wide_tile>::BYTES, wide::classifier_shared(), wide::attend_bytes(head, true)});
 }
 
 std::vector<exact_work> wide_work(const struct exact_view *net)

@@ -2,6 +2,7 @@
 #ifndef TRANSFORMER_WIDE_WIDE_CUH
 #define TRANSFORMER_WIDE_WIDE_CUH
 
+#include <algorithm>
 #include <type_traits>
 
 #include "nn/flash.cuh"
@@ -266,7 +267,7 @@ template <class TILE, int FIT> struct wide_by : wide_base {
     }
     static size_t product_shared()
     {
-        return (size_t)::product_shared<TILE>::BYTES;
+        return std::min((size_t)::product_shared<TILE>::MOST, runtime_shared_most());
     }
     template <class Beside, class Put>
     static __device__ __forceinline__ void forward(const struct frame &frame, int in, int out,
@@ -316,7 +317,7 @@ template <class TILE, int FIT> struct wide_by : wide_base {
 };
 
 /* Products are kernels of their own. */
-struct wide : wide_by<plain_tile, 2> {
+struct wide : wide_by<wide_tile, 1> {
 };
 
 /* They are parts of one. */
