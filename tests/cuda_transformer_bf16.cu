@@ -2,8 +2,9 @@
  * Transformers in bf16 on the device: gradients of every tensor of the case table's small networks (every blueprint, in
  * training and with every blend) compared with the CPU in double precision, whole steps and evaluations of many
  * networks with the CPU's, and what must be bit-identical: repetition, other envs, groups, causality, seeds in
- * TRAINING.
+ * TRAINING. And GELU by itself.
  */
+#include "nn/gelu.cuh"
 #include "text_bf16.cuh"
 
 extern "C" {
@@ -92,6 +93,51 @@ static void check_gradients(const char *only)
     check(only || seen == 30, "small networks of the case table", std::to_string(seen));
 }
 
+/* ---- GELU -------------------------------------------------------------------------------------------------------- */
+
+/* Of x and -x: both, then their slopes. */
+KERNEL void gelu_of(const float *x, float4 *to, int count)
+{
+    for (int i = (int)threadIdx.x; i < count; i += (int)blockDim.x) {
+        uint32_t slope;
+        const uint32_t both = gelu_pair_both(x[i], -x[i], &slope);
+        to[i] = make_float4(bf16_lo(both), bf16_hi(both), f16_lo(slope), f16_hi(slope));
+        if (gelu_pair(x[i], -x[i]) != both)
+            to[i].x = NAN;
+    }
+}
+
+/* What its comment says, and half a unit of bf16; numbers beyond those of fp16 are no worse than large. */
+static void check_gelu(void)
+{
+    std::vector<float> x;
+    for (float at = 0; at < 12; at += 1 / 512.0f)
+        x.push_back(at);
+    for (float at = 12; at < 1e38f; at *= 3)
+        x.push_back(at);
+    x.push_back(INFINITY);
+    struct runtime *rt = open_runtime();
+    float4 *to = runtime_alloc<float4>(rt, x.size());
+    const struct launch shape = {dim3(1), dim3(32), 0, false};
+    runtime_launch(rt, gelu_of, shape, (const float *)runtime_place(rt, x.data(), x.size()), to, (int)x.size());
+    const std::vector<float4> got = download(rt, to, x.size());
+    runtime_free(rt);
+    double value = 0, slope = 0;
+    for (size_t i = 0; i < x.size(); i++) {
+        const double at = std::fmin((double)x[i], 65504.0), share = 0.5 * std::erfc(-at * M_SQRT1_2),
+                     bend = at * std::exp(-at * at / 2) * 0.3989422804;
+        const double off[] = {(double)got[i].x - at * share, (double)got[i].y + at * (1 - share),
+                              (double)got[i].z - share - bend, (double)got[i].w - (1 - share) + bend};
+        for (int k = 0; k < 4; k++) {
+            double &worst = k < 2 ? value : slope;
+            const double own = std::fabs(off[k]) / (k < 2 ? at + 1e-3 : 1);
+            worst = std::isnan(own) ? INFINITY : std::fmax(worst, own);
+        }
+    }
+    check_within("GELU, relative to x", value, 5.5e-3);
+    check_within("its slope", slope, 4e-3);
+}
+
 /* ---- which hosts have kernels ------------------------------------------------------------------------------------ */
 
 static void check_fits(void)
@@ -129,6 +175,7 @@ int main(int argc, char **argv)
     check_gradients(argc > 1 ? argv[1] : NULL); /* a part of a network's name: that one alone */
     if (argc > 1)
         return conclude();
+    check_gelu();
     check_fits();
     check_causality({TRANSFORMER_BYTES, 32, 2, 2, 50, 2, 3}, 37);
     check_causality({TRANSFORMER_BYTES, 32, 2, 0, 50, 2, 3}, 37);

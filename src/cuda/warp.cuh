@@ -1,6 +1,6 @@
 /*
  * Tensor cores, matrix loads and asynchronous copies: one small function per instruction, with its equivalent on the
- * CPU beside it (EMULATE). A bf16 pair is a uint32_t, the lower half first.
+ * CPU beside it (EMULATE). A pair, of bf16 or fp16, is a uint32_t, the lower half first.
  *
  * Fragments of a warp (lane = 4 g + t): A of m16n8k16 holds a[0] = (g, 2t..), a[1] = (g + 8, 2t..), a[2] = (g, 2t
  * + 8..), a[3] = (g + 8, 2t + 8..); B holds b0 = (2t.., g), b1 = (2t + 8.., g); D holds (g, 2t), (g, 2t + 1), (g + 8,
@@ -67,6 +67,65 @@ DEVICE uint32_t pack_bf16_relu(float lo, float hi)
 {
     uint32_t r;
     asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+    return r;
+}
+
+/* Beyond the largest number of fp16, that. */
+DEVICE uint32_t pack_f16(float lo, float hi)
+{
+    uint32_t r;
+    asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+    return r;
+}
+
+DEVICE float f16_lo(uint32_t pair)
+{
+    float r;
+    asm("{ .reg .b16 lo, hi; mov.b32 {lo, hi}, %1; cvt.f32.f16 %0, lo; }" : "=f"(r) : "r"(pair));
+    return r;
+}
+
+DEVICE float f16_hi(uint32_t pair)
+{
+    float r;
+    asm("{ .reg .b16 lo, hi; mov.b32 {lo, hi}, %1; cvt.f32.f16 %0, hi; }" : "=f"(r) : "r"(pair));
+    return r;
+}
+
+DEVICE uint32_t multiply_f16(uint32_t a, uint32_t b)
+{
+    uint32_t r;
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+    return r;
+}
+
+/* a b + c, and c - a b. */
+DEVICE uint32_t fma_f16(uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t r;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+    return r;
+}
+
+DEVICE uint32_t fnma_f16(uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t r;
+    asm("{ .reg .b32 less; neg.f16x2 less, %1; fma.rn.f16x2 %0, less, %2, %3; }" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+    return r;
+}
+
+DEVICE uint32_t min_f16(uint32_t a, uint32_t b)
+{
+    uint32_t r;
+    asm("min.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+    return r;
+}
+
+/* To 2^-11. */
+DEVICE uint32_t quick_tanh_f16(uint32_t x)
+{
+    uint32_t r;
+    asm("tanh.approx.f16x2 %0, %1;" : "=r"(r) : "r"(x));
     return r;
 }
 
@@ -360,6 +419,79 @@ static inline uint32_t min_bf16(uint32_t a, uint32_t b)
 static inline uint32_t pack_bf16_relu(float lo, float hi)
 {
     return pack_bf16(lo > 0 ? lo : 0, hi > 0 ? hi : 0);
+}
+
+#define F16_MOST 65504.0f
+
+/* The nearest number of fp16. */
+static inline uint32_t f16_bits(float x)
+{
+    const uint32_t sign = __float_as_uint(x) >> 16 & 0x8000u;
+    const float size = fabsf(x);
+    int above = 0; /* its exponent */
+    if (x != x)
+        return 0x7fffu;
+    if (size >= F16_MOST + 16)
+        return sign | 0x7c00u;
+    frexpf(size, &above);
+    const int own = size < 0x1p-14f ? 1 : above + 14;
+    return sign | (uint32_t)((own - 1) * 1024 + (int)rintf(ldexpf(size, 25 - own)));
+}
+
+static inline float f16_value(uint32_t bits)
+{
+    const int exponent = (int)(bits >> 10 & 31u), rest = (int)(bits & 1023u);
+    float size = exponent ? ldexpf((float)(rest + 1024), exponent - 25) : ldexpf((float)rest, -24);
+    if (exponent == 31)
+        size = rest ? NAN : INFINITY;
+    return bits & 0x8000u ? -size : size;
+}
+
+static inline float f16_lo(uint32_t pair)
+{
+    return f16_value(pair & 0xffffu);
+}
+
+static inline float f16_hi(uint32_t pair)
+{
+    return f16_value(pair >> 16);
+}
+
+/* f for each half, given what picks it, rounded. */
+template <class F> static inline uint32_t f16_pair(F f)
+{
+    return f16_bits(f(f16_lo)) | f16_bits(f(f16_hi)) << 16;
+}
+
+static inline uint32_t pack_f16(float lo, float hi)
+{
+    const auto within = [](float x) { return fabsf(x) > F16_MOST ? copysignf(F16_MOST, x) : x; };
+    return f16_bits(within(lo)) | f16_bits(within(hi)) << 16;
+}
+
+static inline uint32_t multiply_f16(uint32_t a, uint32_t b)
+{
+    return f16_pair([&](auto of) { return of(a) * of(b); });
+}
+
+static inline uint32_t fma_f16(uint32_t a, uint32_t b, uint32_t c)
+{
+    return f16_pair([&](auto of) { return fmaf(of(a), of(b), of(c)); });
+}
+
+static inline uint32_t fnma_f16(uint32_t a, uint32_t b, uint32_t c)
+{
+    return f16_pair([&](auto of) { return fmaf(-of(a), of(b), of(c)); });
+}
+
+static inline uint32_t min_f16(uint32_t a, uint32_t b)
+{
+    return f16_pair([&](auto of) { return fminf(of(a), of(b)); });
+}
+
+static inline uint32_t quick_tanh_f16(uint32_t x)
+{
+    return f16_pair([&](auto of) { return tanhf(of(x)); });
 }
 
 /* d += A B, 16 x 8 elements, each a sum of K products in their order. A register holds STEP neighbours in k; `mine` is

@@ -55,32 +55,36 @@ template <int C> DEVICE auto parts_course(const struct branch_at<C> &branch)
     };
 }
 
+/* GELU of x, and its slope times `back` in place of that. */
+template <int C> DEVICE void through_gelu(const struct lines<C> &x, struct pairs<C> &act, struct pairs<C> &back)
+{
+#pragma unroll
+    for (int j = 0; j < C / 8; j++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            uint32_t slope, &own = back.a[j / 2][j % 2 * 2 + half];
+            act.a[j / 2][j % 2 * 2 + half] = gelu_pair_both(x.v[j][2 * half], x.v[j][2 * half + 1], &slope);
+            own = pack_bf16(f16_lo(slope) * bf16_lo(own), f16_hi(slope) * bf16_hi(own));
+        }
+}
+
 /* C columns of the hidden layer: f of them to sheet 2, their gradients to sheet 3 and, through W1, to dx. The gradient
  * of the branch's output is in sheet 0, its input in sheet 1. */
 template <int C, class Course>
 DEVICE void inner_part(const struct trainer &t, const struct branch_at<C> &branch, struct lines<C> &dx,
                        struct wanted wanted, int part, const struct belt<C, Course> &belt)
 {
-    struct lines<C> act = lines_zero<C>();
-    multiply_sheet<C, LOT_COLUMNS>(act, sheet_of<C>(t, 0), t.row(), belt.next(2 * part, part > 0 && wanted.learns));
-    struct pairs<C> back = rounded(act);
-    act = first_part<C>(t, branch, sheet_of<C>(t, 1), belt, 2 * part + 1);
-    if (branch.kind == BRANCH_MLP) {
-#pragma unroll
-        for (int j = 0; j < C / 8; j++)
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-                float slope[2];
-#pragma unroll
-                for (int e = 0; e < 2; e++)
-                    act.v[j][2 * half + e] = gelu_both(act.v[j][2 * half + e], &slope[e]);
-                back.a[j / 2][j % 2 * 2 + half] =
-                    pack_bf16(slope[0] * number_of(back, j, 2 * half), slope[1] * number_of(back, j, 2 * half + 1));
-            }
-    }
+    struct lines<C> sum = lines_zero<C>();
+    multiply_sheet<C, LOT_COLUMNS>(sum, sheet_of<C>(t, 0), t.row(), belt.next(2 * part, part > 0 && wanted.learns));
+    struct pairs<C> back = rounded(sum), act;
+    sum = first_part<C>(t, branch, sheet_of<C>(t, 1), belt, 2 * part + 1);
+    if (branch.kind == BRANCH_MLP)
+        through_gelu<C>(sum, act, back);
+    else
+        act = rounded(sum);
     if (part > 0 && wanted.learns)
         outer_settle();
-    sheet_store<C>(sheet_of<C>(t, 2), t.row(), 0, rounded(act).a);
+    sheet_store<C>(sheet_of<C>(t, 2), t.row(), 0, act.a);
     sheet_store<C>(sheet_of<C>(t, 3), t.row(), 0, back.a);
     if (wanted.passes)
         multiply_lot<C, LOT_COLUMNS>(dx, back, belt.stage(2 * part + 1));

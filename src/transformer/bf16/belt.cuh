@@ -129,15 +129,8 @@ DEVICE void inner_forward(const struct team &t, struct lines<C> &to, const struc
     sheet_store<C>(sheet_of<C>(t, 0), t.row(), 0, x.a);
 #pragma unroll 1
     for (int part = 0; part < branch.parts; part++) {
-        struct lines<C> hidden = first_part<C>(t, branch, sheet_of<C>(t, 0), belt, 2 * part);
-        if (branch.kind == BRANCH_MLP) {
-#pragma unroll
-            for (int j = 0; j < C / 8; j++)
-#pragma unroll
-                for (int e = 0; e < 4; e++)
-                    hidden.v[j][e] = gelu(hidden.v[j][e]);
-        }
-        const struct pairs<C> mixed = rounded(hidden);
+        const struct lines<C> hidden = first_part<C>(t, branch, sheet_of<C>(t, 0), belt, 2 * part);
+        const struct pairs<C> mixed = branch.kind == BRANCH_MLP ? in_pairs<C>(hidden, gelu_pair) : rounded(hidden);
         multiply_lot<C, LOT_ROWS>(to, mixed, belt.next(2 * part + 1));
         if (branch.biased && part == 0)
             belt.add_bias(to, 1);

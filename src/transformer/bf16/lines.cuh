@@ -64,15 +64,21 @@ template <int C> DEVICE struct lines<C> lines_zero() {
     return zero;
 }
 
-template <int C>
-DEVICE struct pairs<C> rounded(const struct lines<C> &x) {
+/* pair(a, b) of all that are neighbours in a row. */
+template <int C, class F>
+DEVICE struct pairs<C> in_pairs(const struct lines<C> &x, F pair) {
     struct pairs<C> y;
 #pragma unroll
     for (int j = 0; j < C / 8; j++)
 #pragma unroll
         for (int half = 0; half < 2; half++)
-            y.a[j / 2][j % 2 * 2 + half] = pack_bf16(x.v[j][2 * half], x.v[j][2 * half + 1]);
+            y.a[j / 2][j % 2 * 2 + half] = pair(x.v[j][2 * half], x.v[j][2 * half + 1]);
     return y;
+}
+
+template <int C>
+DEVICE struct pairs<C> rounded(const struct lines<C> &x) {
+    return in_pairs<C>(x, pack_bf16);
 }
 
 /* What v[j][e] was before it was rounded. */
