@@ -101,7 +101,7 @@ KERNEL void gelu_of(const float *x, float4 *to, int count)
     for (int i = (int)threadIdx.x; i < count; i += (int)blockDim.x) {
         uint32_t slope;
         const uint32_t both = gelu_pair_both(x[i], -x[i], &slope);
-        to[i] = make_float4(bf16_lo(both), bf16_hi(both), f16_lo(slope), f16_hi(slope));
+        to[i] = make_float4(bf16_lo(both), bf16_hi(both), bf16_lo(slope), bf16_hi(slope));
         if (gelu_pair(x[i], -x[i]) != both)
             to[i].x = NAN;
     }
@@ -135,7 +135,7 @@ static void check_gelu(void)
         }
     }
     check_within("GELU, relative to x", value, 5.5e-3);
-    check_within("its slope", slope, 4e-3);
+    check_within("its slope", slope, 8e-3);
 }
 
 /* ---- which hosts have kernels ------------------------------------------------------------------------------------ */

@@ -70,6 +70,13 @@ DEVICE uint32_t pack_bf16_relu(float lo, float hi)
     return r;
 }
 
+DEVICE uint32_t multiply_bf16(uint32_t a, uint32_t b)
+{
+    uint32_t r;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(0x80008000u)); /* -0 changes no sign */
+    return r;
+}
+
 /* Beyond the largest number of fp16, that. */
 DEVICE uint32_t pack_f16(float lo, float hi)
 {
@@ -419,6 +426,11 @@ static inline uint32_t min_bf16(uint32_t a, uint32_t b)
 static inline uint32_t pack_bf16_relu(float lo, float hi)
 {
     return pack_bf16(lo > 0 ? lo : 0, hi > 0 ? hi : 0);
+}
+
+static inline uint32_t multiply_bf16(uint32_t a, uint32_t b)
+{
+    return pack_bf16(bf16_lo(a) * bf16_lo(b), bf16_hi(a) * bf16_hi(b));
 }
 
 #define F16_MOST 65504.0f

@@ -43,27 +43,25 @@ DEVICE uint32_t gelu_pair_tanh(uint32_t x, uint32_t square)
     return quick_tanh_f16(multiply_f16(x, fma_f16(square, GELU_TANH_1, GELU_TANH_0)));
 }
 
-/* x times its share, as a pair of bf16. */
-DEVICE uint32_t gelu_pair_of(uint32_t x, uint32_t share)
+DEVICE uint32_t gelu_pair_rounded(uint32_t y)
 {
-    const uint32_t y = multiply_f16(x, share);
     return pack_bf16(f16_lo(y), f16_hi(y));
 }
 
+/* All yield pairs of bf16. */
 DEVICE uint32_t gelu_pair(float lo, float hi)
 {
     const uint32_t x = pack_f16(lo, hi), t = gelu_pair_tanh(x, multiply_f16(x, x));
-    return gelu_pair_of(x, fma_f16(t, GELU_PAIR_HALF, GELU_PAIR_HALF));
+    return gelu_pair_rounded(multiply_f16(x, fma_f16(t, GELU_PAIR_HALF, GELU_PAIR_HALF)));
 }
 
-/* Slopes in fp16. */
 DEVICE uint32_t gelu_pair_both(float lo, float hi, uint32_t *slope)
 {
     const uint32_t x = pack_f16(lo, hi), square = min_f16(multiply_f16(x, x), GELU_PAIR_LIMIT),
                    t = gelu_pair_tanh(x, square), share = fma_f16(t, GELU_PAIR_HALF, GELU_PAIR_HALF),
                    bend = fma_f16(square, GELU_BEND_1, GELU_BEND_0), steep = fnma_f16(t, t, GELU_PAIR_ONE);
-    *slope = fma_f16(multiply_f16(x, steep), bend, share);
-    return gelu_pair_of(x, share);
+    *slope = gelu_pair_rounded(fma_f16(multiply_f16(x, steep), bend, share));
+    return gelu_pair_rounded(multiply_f16(x, share));
 }
 
 #endif

@@ -64,7 +64,7 @@ template <int C> DEVICE void through_gelu(const struct lines<C> &x, struct pairs
         for (int half = 0; half < 2; half++) {
             uint32_t slope, &own = back.a[j / 2][j % 2 * 2 + half];
             act.a[j / 2][j % 2 * 2 + half] = gelu_pair_both(x.v[j][2 * half], x.v[j][2 * half + 1], &slope);
-            own = pack_bf16(f16_lo(slope) * bf16_lo(own), f16_hi(slope) * bf16_hi(own));
+            own = multiply_bf16(slope, own);
         }
 }
 
