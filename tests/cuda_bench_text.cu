@@ -54,7 +54,7 @@ static void bench_kernels(int envs, int batch)
     const int all = std::min(envs, net->view.group), again = turns > 1 ? 20 : 1;
     microseconds(&pair, 1, [&] { pair.kernels->train(pair.net); });
     const double gather = microseconds(&pair, again, [&] { transformer_gather(net, 0, all, 0); }),
-                 pack = microseconds(&pair, again, [&] { small_pack(net, 0, all); }),
+                 pack = microseconds(&pair, again, [&] { small_pack(net, 0, all, false); }),
                  passes = microseconds(&pair, again, [&] { small_passes(net, 0, all); }),
                  reduce = microseconds(&pair, again, [&] { small_reduce(net, 0, all); }),
                  update = microseconds(&pair, again, [&] { transformer_update(net, 0, all); });

@@ -6,6 +6,7 @@
  */
 #include "nn/gelu.cuh"
 #include "text_bf16.cuh"
+#include "transformer/bf16/net.cuh"
 
 extern "C" {
 #include "check/numeric.h"
@@ -170,6 +171,27 @@ static struct config layerless_worlds(int envs)
     return text_config(envs, 32, 2, 0, 20);
 }
 
+/* ---- lots -------------------------------------------------------------------------------------------------------- */
+
+/* What the optimiser rounds is what packing the parameters makes of them. */
+static void check_rounded(const struct text_case &c)
+{
+    struct network n;
+    network_make(&n, c, 5);
+    const bool same = after_batch(n, [](struct runtime *rt, struct transformer_net *net) {
+        struct small_net *small = small_net_of(net);
+        const auto lots = [&] {
+            return download(rt, (const uint32_t *)small->small.lots, (size_t)small->small.host_lots * 4);
+        };
+        runtime_fill(rt, small->small.lots, 0, (size_t)small->small.host_lots * sizeof(uint4));
+        transformer_update(net, 0, 1);
+        const std::vector<uint32_t> kept = lots();
+        small_pack(small, 0, 1, true);
+        return kept == lots();
+    });
+    check(same, "lots by the optimiser, width " + std::to_string(c.width));
+}
+
 int main(int argc, char **argv)
 {
     check_gradients(argc > 1 ? argv[1] : NULL); /* a part of a network's name: that one alone */
@@ -179,6 +201,8 @@ int main(int argc, char **argv)
     check_fits();
     check_causality({TRANSFORMER_BYTES, 32, 2, 2, 50, 2, 3}, 37);
     check_causality({TRANSFORMER_BYTES, 32, 2, 0, 50, 2, 3}, 37);
+    check_rounded({TRANSFORMER_BYTES, 32, 2, 2, 50, 2, 3});
+    check_rounded({TRANSFORMER_BYTES, 64, 4, 1, 20, 1, 3});
     check_world(in_bf16, worlds);
     check_world(in_bf16, layerless_worlds);
     check_bits(in_bf16, worlds);

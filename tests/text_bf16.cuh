@@ -35,8 +35,8 @@ static inline void compare_tensor(const std::string &name, const double *got, co
 
 /* ---- causality --------------------------------------------------------------------------------------------------- */
 
-/* Losses of every token of a batch. */
-static inline std::vector<double> losses_of(struct network &n)
+/* What `take` takes of a network after a batch. */
+template <class F> static auto after_batch(struct network &n, F take)
 {
     struct runtime *rt = open_runtime();
     struct net_trial trial = {};
@@ -48,6 +48,7 @@ static inline std::vector<double> losses_of(struct network &n)
         trial.memory.second = {n.params[0].data(), nullptr, n.params[1].data(), n.params[2].data()};
     trial.memory.updates = updates.data();
     trial.rates.host.kind = trial.rates.seed.kind = OPTIMISER_ADAMW;
+    trial.rates.host.epsilon = trial.rates.seed.epsilon = 1;
     const struct net_setup setup = trial_setup(rt, &trial);
     struct net_device *created = transformer_bf16.create(rt, &setup);
     if (!created)
@@ -56,10 +57,18 @@ static inline std::vector<double> losses_of(struct network &n)
     runtime_copy_to(rt, net->view.windows, n.tokens.data(), (size_t)n.samples * (size_t)(n.shape.context + 1));
     transformer_ready(net, 0, 1);
     net->learn(net, 0, 1);
-    const std::vector<double> losses = download(rt, net->view.losses, (size_t)net->view.rows);
+    const auto taken = take(rt, net);
     transformer_bf16.free(created);
     runtime_free(rt);
-    return losses;
+    return taken;
+}
+
+/* Losses of every token of a batch. */
+static inline std::vector<double> losses_of(struct network &n)
+{
+    return after_batch(n, [](struct runtime *rt, struct transformer_net *net) {
+        return download(rt, net->view.losses, (size_t)net->view.rows);
+    });
 }
 
 /* A token changes its own prediction and, where there is attention, those after it; the loss before it is that of

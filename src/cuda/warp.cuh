@@ -261,6 +261,17 @@ DEVICE void device_release()
 }
 #endif
 
+/* Words of global memory that nobody else needs soon: they leave the cache before others. */
+template <class T> DEVICE T read_once(const T *from)
+{
+    return __ldcs(from);
+}
+
+template <class T> DEVICE void write_once(T *to, T value)
+{
+    __stcs(to, value);
+}
+
 DEVICE void copy_async(uint32_t address, const void *global)
 {
     ESPER_ASSERT(address % 16 == 0 && (uintptr_t)global % 16 == 0);
@@ -616,6 +627,14 @@ static inline void device_release()
 {
 }
 
+template <class T> static inline T read_once(const T *from)
+{
+    return *from;
+}
+template <class T> static inline void write_once(T *to, T value)
+{
+    *to = value;
+}
 static inline void copy_async(uint32_t address, const void *global)
 {
     ESPER_ASSERT((uintptr_t)global % 16 == 0);

@@ -104,9 +104,26 @@ DEVICE struct few<N> few_at(const struct bf16 *from) {
     }
 }
 
+/* What is read or written once and then not for long (cuda/warp.cuh). */
+DEVICE struct few<4>
+few_once(const float *from) {
+    const float4 four = read_once((const float4 *)from);
+    return {{four.x, four.y, four.z, four.w}};
+}
+
+DEVICE void
+keep_once(float *to, const struct few<4> &x)
+{
+    write_once((float4 *)to, make_float4(x.v[0], x.v[1], x.v[2], x.v[3]));
+}
+
+DEVICE void keep_once(struct bf16 *to, const struct few<2> &x)
+{
+    write_once((uint32_t *)to, pack_bf16(x.v[0], x.v[1]));
+}
+
 /* f(x, y), number by number. */
-template <int N, class F>
-DEVICE struct few<N> paired(const struct few<N> &x, const struct few<N> &y, F f) {
+template <int N, class F> DEVICE struct few<N> paired(const struct few<N> &x, const struct few<N> &y, F f) {
     struct few<N> z;
 #pragma unroll
     for (int i = 0; i < N; i++)

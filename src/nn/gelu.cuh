@@ -5,27 +5,7 @@
 #include "cuda/warp.cuh"
 
 /*
- * Phi(x) as 1 / (1 + exp(-x p(x x))), p a fitted polynomial: x Phi to 3e-5 and its slope to 1.1e-4, Phi itself to 4 %
- * of it down to x = -4. In base 2. Beyond 8, where Phi is 0 or 1, the polynomial is held: it would turn round.
- */
-#define GELU_FIT_0   1.59501416f
-#define GELU_FIT_1   0.0740131659f
-#define GELU_FIT_2   -0.0007034263f
-#define GELU_LOG     1.44269504f
-#define GELU_SQUARES 64.0f
-
-DEVICE float gelu_both(float x, float *slope)
-{
-    const float square = fminf(x * x, GELU_SQUARES),
-                p = fmaf(fmaf(GELU_LOG * GELU_FIT_2, square, GELU_LOG * GELU_FIT_1), square, GELU_LOG * GELU_FIT_0),
-                share = quick_reciprocal(1 + quick_exp2(-x * p)),
-                bend = fmaf(fmaf(5 * GELU_FIT_2, square, 3 * GELU_FIT_1), square, GELU_FIT_0);
-    *slope = fmaf(fmaf(-share, share, share), x * bend, share);
-    return x * share;
-}
-
-/*
- * Of two numbers at once, in fp16: Phi(x) as (1 + tanh(x (a + b x x))) / 2, right at 0. x Phi is off by 1.3e-3 x at
+ * Of two numbers at once, in fp16. Phi(x) as (1 + tanh(x (a + b x x))) / 2, right at 0. x Phi is off by 1.3e-3 x at
  * most and its slope by 2.4e-3; for normal x, the root of the mean square is 2.8e-4 and 3.6e-4, where rounding to bf16
  * adds 1.1e-3 and 1.3e-3. The instruction's own error of the tangent, 2^-11, comes on top by half. Of what is added up
  * for the slope nothing may be infinite; the tangent's argument may.
@@ -36,7 +16,7 @@ DEVICE float gelu_both(float x, float *slope)
 #define GELU_BEND_1     0x2adc2adcu /* 3 b / 2: 0.053589 */
 #define GELU_PAIR_HALF  0x38003800u
 #define GELU_PAIR_ONE   0x3c003c00u
-#define GELU_PAIR_LIMIT 0x54005400u /* GELU_SQUARES */
+#define GELU_PAIR_LIMIT 0x54005400u /* 64 */
 
 DEVICE uint32_t gelu_pair_tanh(uint32_t x, uint32_t square)
 {

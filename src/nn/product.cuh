@@ -49,10 +49,10 @@ template <int ROWS, int COLUMNS, int DOWN, int ACROSS_, bool GROUPS = false, int
 };
 /* A thread block of the wide tile fills a processor with warpgroups, two of the plain one do. */
 #ifdef EMULATE /* smaller, or a test's few rows would be one of them */
-typedef struct product_tile<64, 128, 2, 4, true, 4> wide_tile;
+typedef struct product_tile<64, 128, 2, 4, true, 5> wide_tile;
 typedef struct product_tile<64, 128, 2, 4, true> plain_tile;
 #else
-typedef struct product_tile<256, 128, 4, 4, true, 4> wide_tile;
+typedef struct product_tile<192, 128, 3, 4, true, 5> wide_tile;
 typedef struct product_tile<128, 128, 2, 4, true> plain_tile;
 #endif
 

@@ -108,7 +108,7 @@ DEVICE float pairs_normalise(int width, const float *x, const float *gamma, cons
             own.v[e] = (row.pair[k].v[e] - mean) * rstd;
             out.v[e] = scale.v[e] * own.v[e] + shift.v[e];
         }
-        keep(hat + i, own);
+        keep_once(hat + i, own); /* for the backward pass */
         keep(normed + i, out);
     });
     return rstd;

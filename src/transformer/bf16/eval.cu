@@ -130,7 +130,7 @@ void small_walk(struct transformer_net *given, struct exact_pass pass)
         const unsigned items = (unsigned)(envs * part_count(pass.windows));
         const struct launch shape = {dim3(items < net->walk_blocks ? items : net->walk_blocks), dim3(TEAM_THREADS),
                                      net->walk_shared, false};
-        small_pack(net, first, envs);
+        small_pack(net, first, envs, true);
         runtime_launch(net->runtime, net->view.width == 64 ? walk<64> : walk<32>, shape,
                        (const struct exact_view *)net->net, (const struct small_view *)net->placed_small, pass, first,
                        envs);

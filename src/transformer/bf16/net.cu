@@ -206,6 +206,30 @@ static std::vector<uint32_t> gate_order(const struct small_view *small, const st
     return order;
 }
 
+/* ---- where the host's numbers are in its lots -------------------------------------------------------------------- */
+
+static void place_lots(std::vector<uint32_t> *places, const struct packed &m, int width)
+{
+    for (int r = 0; r < m.rows; r++)
+        for (int c = 0; c < m.columns; c += LAYOUT_ALIGN) {
+            const int lot = r / width * lots_across(m, width) + c / width;
+            (*places)[(m.params + (uint32_t)(r * m.columns + c)) / LAYOUT_ALIGN] =
+                (m.lots + (uint32_t)lot * lot_size(width)) * 8 + (uint32_t)(r % width * width + c % width);
+        }
+}
+
+static std::vector<uint32_t> lot_places(const struct small_view *small, const struct exact_view *net)
+{
+    std::vector<uint32_t> places(net->host_storage / LAYOUT_ALIGN + 1, NOWHERE);
+    place_lots(&places, small->tokens, net->width);
+    for (int i = 0; i < net->layers; i++)
+        for (const struct small_branch &branch : small->half[i]) {
+            place_lots(&places, branch.w1, net->width);
+            place_lots(&places, branch.w2, net->width);
+        }
+    return places;
+}
+
 /* ---- the tape ---------------------------------------------------------------------------------------------------- */
 
 static struct small_tape tape_place(struct small_view *small, int width, int heads)
@@ -256,6 +280,9 @@ static void allocate_small(struct small_net *net)
     net->train_blocks = least(processors * (small->teams == 1 ? TRAINS_ALONE : 1), envs * (unsigned)small->slabs);
     net->walk_blocks = least(processors * WALKS, envs * EVAL_PARTS);
     small->lots = runtime_alloc<uint4>(rt, group * env_lots(&net->view, small));
+    net->view.rounded = reinterpret_cast<struct bf16 *>(small->lots);
+    net->view.rounded_stride = env_lots(&net->view, small) * 8;
+    net->view.rounded_places = transformer_placed(rt, lot_places(small, &net->view));
     small->slabs_at = runtime_alloc<float>(rt, group * (size_t)small->slabs * small->slab);
     const size_t teams = (size_t)net->train_blocks * (size_t)small->teams;
     small->tapes = runtime_alloc<uint4>(rt, teams * small->tape * TEAM_THREADS);
@@ -284,6 +311,7 @@ static struct net_device *create(struct runtime *rt, const struct net_setup *set
     transformer_allocate(net, env_lots(&net->view, &net->small) * sizeof(uint4) +
                                   (size_t)net->small.slabs * net->small.slab * sizeof(float));
     allocate_small(net);
+    net->ready = small_ready;
     net->learn = small_learn;
     net->walk = small_walk;
     small_allow_train(net);
@@ -296,10 +324,15 @@ static struct net_device *create(struct runtime *rt, const struct net_setup *set
     return net;
 }
 
+void small_ready(struct transformer_net *given, int first, int envs)
+{
+    small_pack(small_net_of(given), first, envs, true);
+}
+
 void small_learn(struct transformer_net *given, int first, int envs)
 {
     struct small_net *net = small_net_of(given);
-    small_pack(net, first, envs);
+    small_pack(net, first, envs, false);
     small_passes(net, first, envs);
     small_reduce(net, first, envs);
     transformer_update(net, first, envs);

@@ -23,7 +23,6 @@ enum { SLABS_MOST = 2 };
 #else
 enum { SLABS_MOST = 8 };
 #endif
-#define NOWHERE 0xffffffffu
 #define NOBODYS 0x80000000u
 
 /* A matrix rounded and cut into *lots*, [width][width] each, which products take from the belt; zeros pad it. Lots lie
@@ -124,9 +123,10 @@ static inline struct small_net *small_net_of(struct transformer_net *net)
 }
 
 /* Parts of a phase, for the envs first .. first + envs - 1. */
-void small_pack(struct small_net *net, int first, int envs);        /* weights into lots */
-void small_reduce(struct small_net *net, int first, int envs);      /* slabs into gradients */
-void small_learn(struct transformer_net *net, int first, int envs); /* all of that for a batch, and the step */
+void small_pack(struct small_net *net, int first, int envs, bool host); /* weights into lots: slots', and the host's */
+void small_reduce(struct small_net *net, int first, int envs);          /* slabs into gradients */
+void small_ready(struct transformer_net *net, int first, int envs);     /* before a group's first batch: lots */
+void small_learn(struct transformer_net *net, int first, int envs);     /* all that a batch is, and the step */
 void small_walk(struct transformer_net *net, struct exact_pass pass);
 
 /* Both passes of a batch of windows, to slabs and losses, by width; `allow` once, in create. */

@@ -1,4 +1,5 @@
-/* What lies between parameters and lots: weights rounded before a batch or an evaluation, slabs added up after one. */
+/* What lies between parameters and lots: weights rounded before a batch or an evaluation, slabs added up after one. The
+ * optimiser rounds the host's itself, for the batch after (rounded_at). */
 #include "cuda/runtime.cuh"
 
 #include "transformer/bf16/net.cuh"
@@ -48,13 +49,14 @@ DEVICE void pack_slot(const struct frame &frame, const struct small_view &small,
         pack_branch(small.seed_of[exec.blueprint], seed_params(frame, slot), lots, frame.net->width, &job);
 }
 
-/* A thread per eight numbers: those of the host, then those of every slot. */
+/* A thread per eight numbers: those of the host, then those of every slot; but for those that are `past`. */
 static __global__ void __launch_bounds__(PACK_THREADS)
-    pack(const struct exact_view *net, const struct small_view *small, int first)
+    pack(const struct exact_view *net, const struct small_view *small, int first, uint32_t past)
 {
     const struct frame frame = frame_of(net, first + (int)blockIdx.y);
+    batch_wait();
     uint4 *lots = small->lots + (size_t)blockIdx.y * env_lots(net, small);
-    uint32_t job = blockIdx.x * PACK_THREADS + threadIdx.x;
+    uint32_t job = past + blockIdx.x * PACK_THREADS + threadIdx.x;
     if (job >= small->host_lots) {
         const uint32_t slot = (job - small->host_lots) / small->seed_lots;
         if (slot < (uint32_t)net->slots)
@@ -70,11 +72,14 @@ static __global__ void __launch_bounds__(PACK_THREADS)
                 return;
 }
 
-void small_pack(struct small_net *net, int first, int envs)
+void small_pack(struct small_net *net, int first, int envs, bool host)
 {
-    const uint32_t jobs = (uint32_t)env_lots(&net->view, &net->small);
-    runtime_launch(net->runtime, pack, net_blocks((jobs + PACK_THREADS - 1) / PACK_THREADS, envs, PACK_THREADS),
-                   (const struct exact_view *)net->net, (const struct small_view *)net->placed_small, first);
+    const uint32_t past = host ? 0 : net->small.host_lots, jobs = (uint32_t)env_lots(&net->view, &net->small) - past;
+    struct launch shape = net_blocks((jobs + PACK_THREADS - 1) / PACK_THREADS, envs, PACK_THREADS);
+    shape.overlap = !host; /* behind another kernel of the batch */
+    if (jobs > 0)
+        runtime_launch(net->runtime, pack, shape, (const struct exact_view *)net->net,
+                       (const struct small_view *)net->placed_small, first, past);
 }
 
 /* ---- adding up --------------------------------------------------------------------------------------------------- */
@@ -112,11 +117,10 @@ DEVICE double reduce_host(const struct small_view *small, const float *slabs, fl
     double square = 0;
 #pragma unroll 8
     for (int s = 0; s < small->slabs; s++) {
-        const float4 four = *reinterpret_cast<const float4 *>(slabs + (size_t)s * small->slab + place);
-        sum[0] += four.x;
-        sum[1] += four.y;
-        sum[2] += four.z;
-        sum[3] += four.w;
+        const numbers four = few_at<REDUCED>(slabs + (size_t)s * small->slab + place);
+#pragma unroll
+        for (int i = 0; i < REDUCED; i++)
+            sum[i] += four.v[i];
     }
 #pragma unroll
     for (int i = 0; i < REDUCED; i++) {
@@ -157,6 +161,6 @@ void small_reduce(struct small_net *net, int first, int envs)
 {
     const struct exact_view &view = net->view;
     const unsigned slot_spans = (view.seed_storage + view.gate_storage + SPAN - 1) / SPAN;
-    runtime_launch(net->runtime, reduce, net_blocks((unsigned)view.spans + slot_spans, envs, STAGE_THREADS),
+    runtime_launch(net->runtime, reduce, net_behind(net_blocks((unsigned)view.spans + slot_spans, envs, STAGE_THREADS)),
                    (const struct exact_view *)net->net, (const struct small_view *)net->placed_small, first);
 }

@@ -19,6 +19,7 @@
 #include "transformer/device.cuh"
 
 enum { STAGE_THREADS = 256, STAGE_WARPS = STAGE_THREADS / WARP_LANES };
+#define NOWHERE      0xffffffffu
 #define STAGE_KERNEL KERNEL void __launch_bounds__(STAGE_THREADS)
 
 /* Places of arrays in a frame: floats of a row before them. */
@@ -168,7 +169,6 @@ struct exact_view {
 
     /* per env of the group */
     float *frames;
-    struct bf16 *rounded;   /* [host, then seeds, then gates]: parameters as operands of products, or NULL */
     uint8_t *windows;       /* [batch][context + 1] */
     const uint8_t *targets; /* [batch][context] in place of the windows' bytes one later, or NULL: trials alone */
     double *losses;         /* [rows] */
@@ -186,6 +186,14 @@ struct exact_view {
     struct net_score *scores; /* [parts of the windows][NET_SETS_MAX] */
 
     const uint8_t *decays; /* of the host, per LAYOUT_ALIGN floats */
+
+    /* Parameters as operands of products, which the optimiser rounds as well; NULL: fp32. Those of an env of the group
+     * are so far apart, and as gradients are: host, seeds, gates; or of the host alone, at places per LAYOUT_ALIGN
+     * floats. */
+    struct bf16 *rounded;
+    size_t rounded_stride;
+    const uint32_t *rounded_places; /* or NOWHERE */
+
     const struct exact_work *work;
 };
 

@@ -115,11 +115,7 @@ DEVICE void stage_first(const struct frame &frame, const struct branch_view &bra
                        keep(hidden + i, sum);
                        return;
                    }
-                   auto value = sum, slope = sum;
-                   for (size_t k = 0; k < sizeof sum / sizeof(float); k++)
-                       value.v[k] = P::gelu_of(sum.v[k], &slope.v[k]);
-                   keep(hidden + i, slope);
-                   keep(mixed + i, value);
+                   P::keep_gelu(mixed + i, hidden + i, sum);
                });
 }
 

@@ -13,11 +13,14 @@ enum { GATHERED = STAGE_THREADS / 32 }; /* sequences of a block */
 STAGE_KERNEL gather(const struct exact_view *net, int first, uint32_t index)
 {
     const uint32_t sequence = blockIdx.x * GATHERED + threadIdx.x / 32;
-    if (sequence >= (uint32_t)net->batch)
-        return;
+    const bool any = sequence < (uint32_t)net->batch;
     const size_t row = (size_t)net->context + 1;
-    const uint8_t *window = gather_train_window(net->setup->source, (uint32_t)first + blockIdx.y, index, sequence);
+    const uint8_t *window = any ? gather_train_window(net->setup->source, (uint32_t)first + blockIdx.y, index, sequence)
+                                : nullptr;
     uint8_t *to = net->windows + ((size_t)blockIdx.y * (size_t)net->batch + sequence) * row;
+    batch_wait();
+    if (!any)
+        return;
     for (size_t t = threadIdx.x % 32; t < row; t += 32)
         to[t] = window[t];
 }
@@ -25,7 +28,8 @@ STAGE_KERNEL gather(const struct exact_view *net, int first, uint32_t index)
 void transformer_gather(struct transformer_net *device, int first, int envs, uint32_t index)
 {
     const unsigned blocks = ((unsigned)device->view.batch + GATHERED - 1) / GATHERED;
-    runtime_launch(device->runtime, gather, net_blocks(blocks, envs, STAGE_THREADS), device->net, first, index);
+    runtime_launch(device->runtime, gather, net_behind(net_blocks(blocks, envs, STAGE_THREADS)), device->net, first,
+                   index);
 }
 
 void transformer_ready(struct transformer_net *device, int first, int envs)

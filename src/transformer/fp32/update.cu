@@ -104,6 +104,24 @@ DEVICE struct part_step::adam_step count_update(const struct net_setup *setup, c
     return adam;
 }
 
+/* A thread's share of some numbers, in their order. Many are on their way at once: few blocks do this. */
+template <class T> DEVICE double thread_sum(int count, const T *from)
+{
+    enum { AHEAD = 16 };
+    double sum = 0;
+    for (int i = (int)threadIdx.x; i < count; i += AHEAD * STAGE_THREADS) {
+        T own[AHEAD] = {};
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++)
+            if (i + k * STAGE_THREADS < count)
+                own[k] = from[i + k * STAGE_THREADS];
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++) /* zeros change nothing */
+            sum += (double)own[k];
+    }
+    return sum;
+}
+
 /* A block per env and part: the host, and each slot being trained. The host's block also sums the batch's losses. */
 STAGE_KERNEL settle(const struct exact_view *net, int first)
 {
@@ -115,15 +133,9 @@ STAGE_KERNEL settle(const struct exact_view *net, int first)
     const float *seeds = net->grads + place * net->grad + net->host_storage, *gates = seeds + net->seed_storage;
     struct part_step step = {};
     if (part == 0) {
-        double square = 0, loss = 0, hits = 0;
-#pragma unroll 32 /* so many are on their way at once */
-        for (int i = (int)threadIdx.x; i < net->spans; i += STAGE_THREADS)
-            square += net->squares[place * (size_t)net->spans + (size_t)i];
-#pragma unroll 16
-        for (int i = (int)threadIdx.x; i < net->rows; i += STAGE_THREADS) {
-            loss += net->losses[place * (size_t)net->rows + (size_t)i];
-            hits += net->hits[place * (size_t)net->rows + (size_t)i];
-        }
+        const double square = thread_sum(net->spans, net->squares + place * (size_t)net->spans),
+                     loss = thread_sum(net->rows, net->losses + place * (size_t)net->rows),
+                     hits = thread_sum(net->rows, net->hits + place * (size_t)net->rows);
         step.square = block_total<STAGE_THREADS>(square);
         const struct net_score score = {block_total<STAGE_THREADS>(loss), block_total<STAGE_THREADS>(hits),
                                         (uint64_t)net->rows};
@@ -184,19 +196,30 @@ DEVICE void optimiser_numbers(const struct optimiser &o, float lr_factor, bool d
                               const struct part_step::adam_step &adam, const numbers &g, const struct stored &stored,
                               uint32_t count)
 {
-    numbers w = few_at<NUMBERS>(stored.w), first = few_at<NUMBERS>(stored.first), second = {};
+    numbers w = few_once(stored.w), first = few_once(stored.first), second = {};
     if (stored.second)
-        second = few_at<NUMBERS>(stored.second);
+        second = few_once(stored.second);
 #pragma unroll
     for (uint32_t k = 0; k < NUMBERS; k++)
         if (k < count)
             optimiser_number(o, lr_factor, decays, factor, adam, g.v[k], &w.v[k], &first.v[k], &second.v[k]);
-    keep(stored.w, w);
+    keep_once(stored.w, w);
     if (stored.rounded)
         keep(stored.rounded, w);
-    keep(stored.first, first);
+    keep_once(stored.first, first);
     if (stored.second)
-        keep(stored.second, second);
+        keep_once(stored.second, second);
+}
+
+/* Where the numbers from i on are rounded as well, or NULL. */
+DEVICE struct bf16 *rounded_at(const struct frame &frame, uint32_t i)
+{
+    const struct exact_view &net = *frame.net;
+    struct bf16 *own = net.rounded + (size_t)frame.place * net.rounded_stride;
+    if (!net.rounded_places)
+        return net.rounded ? own + i : nullptr;
+    const uint32_t place = i < net.host_storage ? net.rounded_places[i / LAYOUT_ALIGN] : NOWHERE;
+    return place == NOWHERE ? nullptr : own + place + i % LAYOUT_ALIGN;
 }
 
 /* A thread per NUMBERS parameters. */
@@ -210,14 +233,12 @@ STAGE_KERNEL update(const struct exact_view *net, int first)
     if (i >= net->grad)
         return;
     const struct part_step *part = net->part + (size_t)frame.place * NET_NORMS;
-    const size_t place_at = (size_t)frame.place * net->grad + i;
-    const float *g = net->grads + place_at;
-    struct bf16 *rounded = net->rounded ? net->rounded + place_at : nullptr;
+    const float *g = net->grads + (size_t)frame.place * net->grad + i;
+    struct bf16 *rounded = rounded_at(frame, i);
     const float lr_factor = setup->source.conditions.lr_factor[env];
     if (i < net->host_storage) {
         optimiser_numbers(
-            setup->rates.host, lr_factor, net->decays[i / LAYOUT_ALIGN], part[0].factor, part[0].adam[0],
-            few_at<NUMBERS>(g),
+            setup->rates.host, lr_factor, net->decays[i / LAYOUT_ALIGN], part[0].factor, part[0].adam[0], few_once(g),
             stored_at(setup->host, setup->host_momentum, setup->host_second, env * net->host_storage + i, rounded),
             NUMBERS);
         return;
@@ -228,7 +249,7 @@ STAGE_KERNEL update(const struct exact_view *net, int first)
     const struct part_step &own = part[1 + number.slot];
     const size_t place = env * (number.gate ? net->gate_storage : net->seed_storage) + number.offset;
     optimiser_numbers(setup->rates.seed, lr_factor, number.tensor->decays, own.factor, own.adam[number.gate],
-                      few_at<NUMBERS>(g),
+                      few_once(g),
                       number.gate ? stored_at(setup->gate, setup->gate_momentum, setup->gate_second, place, rounded)
                                   : stored_at(setup->seed, setup->seed_momentum, setup->seed_second, place, rounded),
                       number.count);
@@ -272,9 +293,8 @@ void transformer_update(struct transformer_net *device, int first, int envs)
 {
     const struct exact_view &view = device->view;
     const unsigned each = NUMBERS * STAGE_THREADS, blocks = (unsigned)((view.grad + each - 1) / each);
-    /* Not behind what is before it: that may be a kernel that never waited itself. */
-    runtime_launch(device->runtime, settle, net_blocks(1 + (unsigned)view.slots, envs, STAGE_THREADS), device->net,
-                   first);
+    runtime_launch(device->runtime, settle, net_behind(net_blocks(1 + (unsigned)view.slots, envs, STAGE_THREADS)),
+                   device->net, first);
     runtime_launch(device->runtime, update, net_behind(net_blocks(blocks, envs, STAGE_THREADS)), device->net, first);
 }
 

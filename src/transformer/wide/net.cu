@@ -23,6 +23,7 @@ struct net_device *wide_create(struct runtime *rt, const struct net_setup *setup
     transformer_view_init(device, FRAMES_BF16);
     transformer_allocate(device, net->grad * sizeof(struct bf16));
     net->rounded = runtime_alloc<struct bf16>(rt, (size_t)net->group * net->grad);
+    net->rounded_stride = net->grad;
     transformer_divide(device, wide_work(net));
     device->ready = wide_round;
     device->learn = wide_learn;

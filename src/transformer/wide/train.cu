@@ -49,8 +49,8 @@ void wide_allow_train(struct transformer_net *device)
 
 size_t wide_shared(int head)
 {
-    return std::max(
-        {(size_t)product_shared<wide_tile>::BYTES, wide::classifier_shared(), wide::attend_bytes(head, true)});
+    return std::max({(size_t)product_shared<wide_tile>::BYTES, (size_t)product_shared<plain_tile>::BYTES,
+                     wide::classifier_shared(), wide::attend_bytes(head, true)});
 }
 
 std::vector<exact_work> wide_work(const struct exact_view *net)

@@ -61,9 +61,13 @@ struct wide_base {
     {
         return frame.net->rounded + (size_t)frame.place * frame.net->grad + offset;
     }
-    static __device__ __forceinline__ float gelu_of(float x, float *slope)
+    static __device__ __forceinline__ void keep_gelu(struct bf16 *value, struct bf16 *slope, const struct few<4> &x)
     {
-        return gelu_both(x, slope);
+        uint2 slopes;
+        const uint32_t low = gelu_pair_both(x.v[0], x.v[1], &slopes.x),
+                       high = gelu_pair_both(x.v[2], x.v[3], &slopes.y);
+        *reinterpret_cast<uint2 *>(value) = make_uint2(low, high);
+        write_once(reinterpret_cast<uint2 *>(slope), slopes); /* for the backward pass */
     }
     static __device__ __forceinline__ float normalise(int width, const float *x, const float *gamma, const float *beta,
                                                       struct bf16 *hat, struct bf16 *normed)
