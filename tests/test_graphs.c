@@ -54,11 +54,11 @@ static const struct permitted permitted[] = {
     {TEXT_FP32, "evaluate", ANY, 0, NULL, 0},
     {TEXT_FP32, "evaluate last", ANY, 0, NULL, 0},
     {TEXT_FP32, "test", ANY, 0, NULL, 0},
-    {TEXT_BF16, "train", ANY, 0, "pack", BATCHES},
+    {TEXT_BF16, "train", ANY, 0, "pack", 1 + BATCHES}, /* of all, then of seeds */
     {TEXT_BF16, "evaluate", ANY, 0, "pack", 1},
     {TEXT_BF16, "evaluate last", ANY, 0, "pack", 1},
     {TEXT_BF16, "test", ANY, 0, "pack", 1},
-    {TEXT_WIDE, "train", ANY, 0, "round_params", BATCHES},
+    {TEXT_WIDE, "train", ANY, 0, "round_params", 1},
     {TEXT_WIDE, "evaluate", ANY, 0, "round_params", 1},
     {TEXT_WIDE, "evaluate last", ANY, 0, "round_params", 1},
     {TEXT_WIDE, "test", ANY, 0, "round_params", 1},

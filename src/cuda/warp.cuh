@@ -278,7 +278,7 @@ DEVICE void copy_async(uint32_t address, const void *global)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(global) : "memory");
 }
 
-/* Zeros where `there` is false; the address must be a valid one all the same. */
+/* Zeros where `there` is false: nothing is read then, and the address may be behind what there is. */
 DEVICE void copy_async_or_zero(uint32_t address, const void *global, bool there)
 {
     ESPER_ASSERT(address % 16 == 0 && (uintptr_t)global % 16 == 0);
