@@ -144,13 +144,6 @@ DEVICE float quick_exp2(float x)
     return r;
 }
 
-DEVICE float quick_reciprocal(float x)
-{
-    float r;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-    return r;
-}
-
 DEVICE void mma_bf16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
 {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
@@ -397,11 +390,6 @@ static inline float quick_exp2(float x)
 {
     const float r = exp2f(x);
     return r < FLT_MIN ? 0 : r; /* NaN stays */
-}
-
-static inline float quick_reciprocal(float x)
-{
-    return 1 / x;
 }
 
 static inline uint32_t bf16_bits(float x)

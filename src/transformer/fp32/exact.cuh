@@ -19,7 +19,6 @@ struct exact {
         BESIDE = 1,    /* numbers that a lane copies at once */
         SUMMED = 1,    /* neighbours that a thread sums over the rows */
         THREADS = STAGE_THREADS, /* of products */
-        BLOCKS = 1,              /* of products, per processor, at least */
         CLASSIFIER_ROWS = MATMUL_TILE
     };
 

@@ -105,7 +105,7 @@ DEVICE struct linear_grad<typename P::operand> linear_grad_of(const struct frame
 
 /* A chunk's part of a weight's gradient, a tile per thread block. */
 template <class P>
-KERNEL void __launch_bounds__(P::THREADS, P::BLOCKS) weights(const struct exact_view *net, int first)
+KERNEL void __launch_bounds__(P::THREADS, 1) weights(const struct exact_view *net, int first)
 {
     const struct exact_work work = net->work[blockIdx.x];
     const struct frame frame = train_frame(net, first);

@@ -8,7 +8,7 @@
 #include "transformer/fp32/stages.cuh"
 
 #define PASS_KERNEL    template <class P> STAGE_KERNEL
-#define PRODUCT_KERNEL template <class P> KERNEL void __launch_bounds__(P::THREADS, P::BLOCKS)
+#define PRODUCT_KERNEL template <class P> KERNEL void __launch_bounds__(P::THREADS, 1)
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 

@@ -20,7 +20,7 @@ STAGE_KERNEL round_params(const struct exact_view *net, int first)
     const float *from = i < net->host_storage ? frame.host + i
                         : i < gates           ? frame.seed + (i - net->host_storage)
                                               : frame.gate + (i - gates);
-    keep(net->rounded + (size_t)blockIdx.y * net->grad + i, few_at<ROUNDED>(from));
+    keep(net->rounded + (size_t)blockIdx.y * net->rounded_stride + i, few_at<ROUNDED>(from));
 }
 
 void wide_round(struct transformer_net *device, int first, int envs)

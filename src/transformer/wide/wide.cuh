@@ -59,7 +59,7 @@ struct wide_base {
     static __device__ __forceinline__ const struct bf16 *rounded(const struct frame &frame, size_t offset,
                                                                  const float *)
     {
-        return frame.net->rounded + (size_t)frame.place * frame.net->grad + offset;
+        return frame.net->rounded + (size_t)frame.place * frame.net->rounded_stride + offset;
     }
     static __device__ __forceinline__ void keep_gelu(struct bf16 *value, struct bf16 *slope, const struct few<4> &x)
     {
@@ -260,10 +260,9 @@ __device__ __forceinline__ void wide_base::judge(const struct frame &frame, cons
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
-/* Tiles of this kind, and so many thread blocks per processor; one where warps multiply alone, since these have their
- * operands in registers, too. */
-template <class TILE, int FIT> struct wide_by : wide_base {
-    enum { THREADS = TILE::THREADS, BLOCKS = TILE::GROUPED ? FIT : 1 };
+/* In tiles of this kind. */
+template <class TILE> struct wide_by : wide_base {
+    enum { THREADS = TILE::THREADS };
 
     static __host__ __device__ int tiles(int rows, int columns)
     {
@@ -321,11 +320,11 @@ template <class TILE, int FIT> struct wide_by : wide_base {
 };
 
 /* Products are kernels of their own. */
-struct wide : wide_by<wide_tile, 1> {
+struct wide : wide_by<wide_tile> {
 };
 
 /* They are parts of one. */
-struct walked : wide_by<plain_tile, 1> {
+struct walked : wide_by<plain_tile> {
 };
 
 #endif
